@@ -1,0 +1,1 @@
+"""What we talk about. Pure: no I/O, no clock."""

@@ -1,0 +1,116 @@
+"""Facts in the past tense; what front ends read."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from resolvent.domain.model import Value
+
+
+class RunStarted(Value):
+    event: Literal["run_started"] = "run_started"
+    playbook: str
+    subject: str
+    title: str
+    base: str
+
+
+class RunResumed(Value):
+    event: Literal["run_resumed"] = "run_resumed"
+    play: int
+
+
+class StepStarted(Value):
+    event: Literal["step_started"] = "step_started"
+    step: str
+    verb: str
+    title: str
+    agent: str = ""
+
+
+class JobStarted(Value):
+    event: Literal["job_started"] = "job_started"
+    step: str
+    job: str
+    agent: str = ""
+
+
+class StepFinished(Value):
+    event: Literal["step_finished"] = "step_finished"
+    step: str
+    verb: str
+    title: str
+    state: Literal["done", "failed"]
+    seconds: float
+    summary: str = ""
+
+
+class StepRetried(Value):
+    event: Literal["step_retried"] = "step_retried"
+    step: str
+    attempt: int
+    reason: str
+
+
+class FindingTriaged(Value):
+    event: Literal["finding_triaged"] = "finding_triaged"
+    finding: str
+    severity: str
+    title: str
+    basis: str
+    origin: str
+    scope: str
+
+
+class GateJudged(Value):
+    event: Literal["gate_judged"] = "gate_judged"
+    change: str
+    open: bool
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class DecisionAsked(Value):
+    event: Literal["decision_asked"] = "decision_asked"
+    key: str
+    text: str
+    choices: tuple[str, ...]
+
+
+class DecisionMade(Value):
+    event: Literal["decision_made"] = "decision_made"
+    key: str
+    answer: str
+    by: str = ""
+
+
+class RunEnded(Value):
+    event: Literal["run_ended"] = "run_ended"
+    outcome: str
+    reason: str = ""
+
+
+Event = Annotated[
+    RunStarted
+    | RunResumed
+    | StepStarted
+    | JobStarted
+    | StepFinished
+    | StepRetried
+    | FindingTriaged
+    | GateJudged
+    | DecisionAsked
+    | DecisionMade
+    | RunEnded,
+    Field(discriminator="event"),
+]
+EVENT: TypeAdapter[Any] = TypeAdapter(Event)
+
+
+class Recorded(Value):
+    """An event with its place in the record."""
+
+    seq: int
+    run: str
+    at: float
+    event: Event

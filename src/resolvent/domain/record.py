@@ -1,0 +1,107 @@
+"""The rows of a run: what the journal keeps and the front ends show."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from resolvent.domain.change import Change
+from resolvent.domain.gate import Policy
+from resolvent.domain.job import Limits, Usage
+from resolvent.domain.model import Value
+from resolvent.domain.subject import Issue, PullRequest
+
+RunState = Literal["queued", "running", "waiting", "ended"]
+
+
+class AgentChoice(Value):
+    """Which agent plays a role in this run, frozen at submit."""
+
+    name: str
+    use: str
+    command: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    model: str = ""
+    limits: Limits = Limits()
+
+
+class Frozen(Value):
+    """The inputs of a run, frozen at submit; replays read these and nothing newer."""
+
+    issue: Issue
+    pull_request: PullRequest | None = None
+    base: Change
+    base_branch: str
+    policy: Policy = Policy()
+    checks: dict[Literal["build", "test", "smoke"], str] = {}
+    check_limits: Limits = Limits(wall_s=3600.0)
+    agents: dict[Literal["writer", "reader", "arbiter"], AgentChoice]
+    prompts: dict[str, str]
+    environment: dict[str, str] = Field(
+        default={}, description="allow-listed names with their values are read at start"
+    )
+    design_comment: str = ""
+
+
+class RunRow(Value):
+    """One run as the journal keeps it."""
+
+    id: str
+    playbook: str
+    subject: str
+    title: str
+    state: RunState = "queued"
+    outcome: str = ""
+    reason: str = ""
+    plays: int = 1
+    cancelling: bool = False
+    forked_from: str = ""
+    created_at: float
+    updated_at: float
+    inputs: Frozen
+    result: dict[str, Any] | None = None
+
+
+class StepRow(Value):
+    """One verb of a run: its id is its content."""
+
+    id: str
+    run: str
+    key: str
+    verb: str
+    name: str
+    title: str
+    attempt: int = 1
+    position: int = 0
+    state: Literal["running", "done", "failed"] = "running"
+    started_at: float
+    ended_at: float | None = None
+    summary: str = ""
+    result: dict[str, Any] | None = None
+
+
+class JobRow(Value):
+    """One supervised process of a run."""
+
+    id: str
+    run: str
+    step: str
+    name: str
+    agent: str = ""
+    turn: int = 1
+    state: Literal["started", "ended", "lost"] = "started"
+    ending: str = ""
+    exit: int | None = None
+    seconds: float = 0.0
+    usage: Usage = Usage()
+
+
+class EffectRow(Value):
+    """One write to the outside: intended before it is tried, done when it is known to be there."""
+
+    id: str
+    run: str
+    kind: str
+    target: str
+    marker: str
+    state: Literal["intended", "done"] = "intended"
+    result: dict[str, Any] | None = None

@@ -1,0 +1,156 @@
+"""The error tree: an error says who must act. A verdict is never an error.
+
+ResolventError
+├── UsageError        a person changes something: exit 2, no retry
+│   ├── ConfigError
+│   ├── PromptError
+│   ├── UnknownPlaybook
+│   ├── NotFound
+│   ├── SubjectTaken
+│   └── AgentMissing
+├── Unavailable       the world may heal: retried with backoff, then parked
+│   ├── AgentBusy
+│   ├── ForgeDown
+│   ├── StoreBusy
+│   └── DaemonRunning
+├── StepFailed        this step will not succeed: the run escalates
+│   ├── MalformedAnswer
+│   ├── AgentFailed
+│   ├── AgentTimedOut
+│   ├── JobLost
+│   ├── HeadMoved
+│   ├── ForgeRefused
+│   └── ExportRefused
+└── Bug               an invariant broke: the run is parked, loudly
+    ├── ReplayDiverged
+    └── StrayEvidence
+"""
+
+
+class ResolventError(Exception):
+    """Something happened that someone must act on; `hint` is the next command to type."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "", **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+
+class UsageError(ResolventError):
+    """A person has to change something."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """The configuration says something that cannot be done."""
+
+
+class PromptError(UsageError):
+    """A prompt file is missing or cannot be rendered."""
+
+
+class UnknownPlaybook(UsageError):
+    """No playbook has that name."""
+
+
+class NotFound(UsageError):
+    """What was named does not exist."""
+
+    exit_code = 4
+
+
+class SubjectTaken(UsageError):
+    """Another run is active on this subject; `details['run']` names it."""
+
+
+class AgentMissing(UsageError):
+    """The program of a configured agent cannot be started."""
+
+
+class Unavailable(ResolventError):
+    """The world may heal."""
+
+    exit_code = 5
+
+
+class AgentBusy(Unavailable):
+    """The agent's program asked to be called later."""
+
+
+class ForgeDown(Unavailable):
+    """The forge did not answer, or not with sense."""
+
+
+class StoreBusy(Unavailable):
+    """The store is locked, full, or away."""
+
+
+class DaemonRunning(Unavailable):
+    """Another process works on this store."""
+
+
+class StepFailed(ResolventError):
+    """This step will not succeed."""
+
+
+class MalformedAnswer(StepFailed):
+    """An agent's answer does not fit, and neither did the repair; `details['raw']` keeps the text."""
+
+
+class AgentFailed(StepFailed):
+    """The agent's program ended with an error."""
+
+
+class AgentTimedOut(StepFailed):
+    """The agent ran into its wall, idle or output limit."""
+
+
+class JobLost(StepFailed):
+    """The supervisor of a job died with it: reboot, or out of memory."""
+
+
+class HeadMoved(StepFailed):
+    """Someone else moved the head that was about to be written."""
+
+
+class ForgeRefused(StepFailed):
+    """The forge understood and said no; `details['auth']` is set when our own token was refused."""
+
+
+class ExportRefused(StepFailed):
+    """What the agent left cannot become a commit."""
+
+
+class Bug(ResolventError):
+    """An invariant broke."""
+
+
+class ReplayDiverged(Bug):
+    """A replay asked for something that the record contradicts."""
+
+
+class StrayEvidence(Bug):
+    """Evidence about another commit was offered."""
+
+
+class Suspended(BaseException):
+    """Control flow: the run waits for a person; not an error."""
+
+
+class Cancelled(BaseException):
+    """Control flow: a person cancelled the run; not an error."""
+
+
+def classes() -> dict[str, type[ResolventError]]:
+    """Every error by its name, for reading recorded ones back."""
+    found: dict[str, type[ResolventError]] = {}
+    todo: list[type[ResolventError]] = [ResolventError]
+    while todo:
+        one = todo.pop()
+        found[one.__name__] = one
+        todo.extend(one.__subclasses__())
+    return found
