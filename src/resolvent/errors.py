@@ -20,7 +20,8 @@ ResolventError
 │   ├── JobLost
 │   ├── HeadMoved
 │   ├── ForgeRefused
-│   └── ExportRefused
+│   ├── ExportRefused
+│   └── GitError
 └── Bug               an invariant broke: the run is parked, loudly
     ├── ReplayDiverged
     └── StrayEvidence
@@ -123,6 +124,22 @@ class ForgeRefused(StepFailed):
 
 class ExportRefused(StepFailed):
     """What the agent left cannot become a commit."""
+
+
+class GitError(StepFailed):
+    """Our own git ended with an error; `details` hold its exit code and standard error."""
+
+    stdout: bytes = b""
+
+    @property
+    def exit(self) -> int:
+        """What git returned; a death by signal is negative."""
+        exit = self.details.get("exit", 128)
+        return exit if isinstance(exit, int) else 128
+
+    @property
+    def stderr(self) -> str:
+        return str(self.details.get("stderr", ""))
 
 
 class Bug(ResolventError):

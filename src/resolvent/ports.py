@@ -9,7 +9,7 @@ from resolvent.domain.decision import Decision, Question
 from resolvent.domain.events import Event, Recorded
 from resolvent.domain.gate import Finding
 from resolvent.domain.job import Branch, Job, JobExit, Reply, Task
-from resolvent.domain.record import EffectRow, JobRow, RunRow, RunState, StepRow
+from resolvent.domain.record import EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.domain.subject import Comment, Issue, PullRequest, RequiredCheck
 
 
@@ -156,7 +156,7 @@ class Forge(Protocol):
 
 
 class Journal(Protocol):
-    """Our own facts, in SQLite or Postgres. Rows written by a verb are keyed by the verb's id: writing again changes nothing."""
+    """Our own facts, in SQLite or Postgres. Rows of a verb are keyed by its id: writing again changes nothing."""
 
     async def add_run(self, run: RunRow, *, subjects: Sequence[str]) -> None:
         """Record a new run and claim its subjects in one transaction; SubjectTaken names the run that holds one."""
@@ -177,6 +177,9 @@ class Journal(Protocol):
 
     async def reopen(self, run: str, *, subjects: Sequence[str]) -> None:
         """An ended or waiting run is queued again with one more play; ended ones claim their subjects anew."""
+
+    async def refreeze(self, run: str, inputs: Frozen) -> None:
+        """Replace the frozen inputs of a run that is not being played."""
 
     async def ask_to_cancel(self, run: str) -> None: ...
 
@@ -228,13 +231,19 @@ class Journal(Protocol):
     async def decide(self, run: str, key: str, answer: str, *, by: str, reason: str, at: float) -> Decision:
         """Answer an open question; UsageError when it is answered already or the choice is not offered."""
 
+    async def withdraw(self, run: str, answer: str) -> None:
+        """Take back every answer of that word, so that its questions are asked again."""
+
     async def tell(self, run: str, event: Event, *, at: float, key: str = "") -> None:
         """Append an event; with a key, at most once per run and key. Wakes whoever waits in `changed`."""
 
     async def events(self, run: str = "", *, after: int = 0, limit: int = 1000) -> tuple[Recorded, ...]:
         """In order; of all runs when none is named."""
 
-    async def changed(self, *, timeout_s: float | None = None) -> None:
-        """Return when any process wrote since this was last called here, or the time is over."""
+    async def changed(self, *, since: int | None = None, timeout_s: float | None = None) -> int:
+        """Return how often the store was written, once that is not `since`, or when the time is over.
+
+        Without `since`: what this returned last here. When several wait on one journal, each passes what it got last.
+        """
 
     async def close(self) -> None: ...

@@ -4,6 +4,7 @@ import re
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from resolvent.domain.model import Value
 
@@ -31,18 +32,34 @@ class File(Value):
     @classmethod
     def inside_the_repository(cls, path: str) -> str:
         parts = path.split("/")
-        if not path or path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        if any(part in ("", ".", "..") for part in parts):
             raise ValueError(f"path must stay inside the repository: {path!r}")
-        if parts[0].lower() == ".git":
+        if any(part.lower() == ".git" for part in parts):
             raise ValueError("path must not touch .git")
+        if not path.isprintable() or any(len(part.encode()) > 255 for part in parts) or len(path.encode()) > 4000:
+            raise ValueError("path must be printable and no longer than a file system takes")
         return path
+
+    @field_validator("text")
+    @classmethod
+    def is_text(cls, text: str) -> str:
+        if "\0" in text:
+            raise ValueError("text must not hold NUL characters")
+        return text
+
+
+def _finder(pattern: str) -> SchemaValidator:
+    # Agents write patterns: this engine takes linear time where `re` can be made to run for ever.
+    return SchemaValidator(core_schema.str_schema(pattern=pattern))
 
 
 class Expect(Value):
     """How the failure must look to count as shown; empty means any failure that ran."""
 
     exit: int | None = Field(default=None, ge=1, le=255)
-    pattern: str | None = Field(default=None, max_length=1000)
+    pattern: str | None = Field(
+        default=None, max_length=1000, description="a regular expression without look-around and back-references"
+    )
     test_id: str | None = Field(default=None, max_length=1000)
 
     @field_validator("pattern")
@@ -50,9 +67,10 @@ class Expect(Value):
     def compiles(cls, pattern: str | None) -> str | None:
         if pattern is not None:
             try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"pattern is not a regular expression: {error}") from error
+                _finder(pattern)
+            except SchemaError as error:
+                why = " ".join(str(error).rpartition("SchemaError:")[2].split())
+                raise ValueError(f"pattern is not a regular expression we run: {why}") from error
         return pattern
 
 
@@ -64,11 +82,21 @@ class Reproducer(Value):
     expect: Expect = Expect()
     timeout_s: float = Field(default=300.0, gt=0, le=7200)
 
+    @field_validator("command")
+    @classmethod
+    def runs_something(cls, command: str) -> str:
+        if "\0" in command or not command.strip():
+            raise ValueError("command must hold something to run, and no NUL character")
+        return command
+
     @model_validator(mode="after")
     def small(self) -> "Reproducer":
         size = sum(len(file.text.encode()) for file in self.files)
         if len(self.files) > MAX_FILES or size > MAX_FILE_BYTES:
             raise ValueError(f"at most {MAX_FILES} files and {MAX_FILE_BYTES} bytes")
+        paths = [file.path for file in self.files]
+        if len(set(paths)) != len(paths) or any(one.startswith(f"{other}/") for one in paths for other in paths):
+            raise ValueError("each path once, and none below another file")
         return self
 
 
@@ -105,6 +133,8 @@ class Evidence(Value):
     nth: int = 1
     execution: Execution
     signature: str = ""
+    # The end of what it printed, recorded so that a replay can quote it.
+    tail: str = ""
 
     @property
     def passed(self) -> bool:
@@ -113,11 +143,19 @@ class Evidence(Value):
 
 # A runner that could not find, import or start the test has shown nothing.
 _NOTHING_RAN = re.compile(
-    r"^(?:E?\s*)(?:ImportError while importing test module|ERROR collecting|collected 0 items|no tests ran|ERROR: (?:file or directory )?not found)"
-    r"|Interrupted: \d+ errors? during collection|no tests ran in|^Ran 0 tests in|unittest\.loader\._FailedTest",
+    r"^(?:E[ \t]+)?ImportError while (?:importing test module|loading conftest)"
+    r"|^_+ ERROR collecting |^collected 0 items|^collected \d+ items?[^\n]* / 0 selected|^=* ?\d+ deselected in "
+    r"|^ERROR: (?:file or directory )?not found|Interrupted: \d+ errors? during collection|no tests ran in"
+    r"|^Ran 0 tests in|unittest\.loader\._FailedTest|^No tests found, exiting with code"
+    r"|^\S*python[\d.]*: (?:No module named|can't open file|Error while finding module)",
     re.M,
 )
+_NOT_IMPORTED = re.compile(r"(?:ImportError|ModuleNotFoundError)\b")
+_TELLING = re.compile(
+    r"E[ \t]|FAILED |FAIL: |ERROR: |--- FAIL|not ok |thread '[^']*' panicked|[\w.]*(?:Error|Exception|Failure)\b"
+)
 _VOLATILE = re.compile(r"0x[0-9a-f]+|\b\d+(?:\.\d+)?\b|(?:/[\w.@+-]+)+/")
+_TELLING_LINES, _TELLING_CHARACTERS = 20, 300
 NOT_RUNNABLE = (126, 127)
 
 
@@ -125,19 +163,21 @@ def execution_of(check: Check, *, exit: int, output: str, ended: bool) -> Execut
     """Read one execution; `ended` is False when a limit stopped it."""
     if not ended or exit in NOT_RUNNABLE or exit < 0:
         return "BROKEN"
-    if exit == 0:
-        return "BROKEN" if check.kind == "reproducer" and _NOTHING_RAN.search(output) else "PASSED"
-    if check.kind == "reproducer" and not _looks_as_expected(check.expect, exit, output):
+    if check.kind == "reproducer" and _NOTHING_RAN.search(output):
         return "BROKEN"
-    return "SHOWN"
+    if exit == 0:
+        return "PASSED"
+    return "SHOWN" if check.kind != "reproducer" or _looks_as_expected(check.expect, exit, output) else "BROKEN"
 
 
 def _looks_as_expected(expect: Expect, exit: int, output: str) -> bool:
-    if _NOTHING_RAN.search(output):
-        return False
+    last = output.rstrip().rpartition("\n")[2]
+    imported = not _NOT_IMPORTED.match(last)
+    # An import that failed ran nothing, unless that is the very failure the pattern speaks of.
+    shown = output if imported else last
     return (
         (expect.exit is None or expect.exit == exit)
-        and (expect.pattern is None or re.search(expect.pattern, output) is not None)
+        and (imported if expect.pattern is None else _finder(expect.pattern).isinstance_python(shown))
         and (expect.test_id is None or expect.test_id in output)
     )
 
@@ -146,10 +186,12 @@ def signature_of(check: Check, *, exit: int, output: str) -> str:
     """What a failure looks like with its volatile parts taken out; equal signatures are the same failure."""
     if exit == 0:
         return ""
-    matched = re.search(check.expect.pattern, output) if check.expect.pattern else None
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = matched[0] if matched else (lines[-1] if lines else "")
-    return f"{exit}:{_VOLATILE.sub('*', telling)}"
+    lines = [line.strip()[:_TELLING_CHARACTERS] for line in output.splitlines() if line.strip()]
+    finder = _finder(check.expect.pattern) if check.expect.pattern else None
+    telling = [line for line in lines if finder and finder.isinstance_python(line)]
+    telling = telling or [line for line in lines if _TELLING.match(line)] or lines[-1:]
+    kept = list(dict.fromkeys(_VOLATILE.sub("*", line) for line in telling))[:_TELLING_LINES]
+    return f"{exit}:" + "\n".join(kept)
 
 
 def agreed(executions: list[Execution]) -> Execution:

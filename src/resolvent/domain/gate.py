@@ -56,13 +56,14 @@ def executed(finding: Finding, *, head: Evidence, base: Evidence | None, own_sig
         return seen.model_copy(
             update={"valid": False, "basis": "executed", "rationale": "its reproducer passes on this commit"}
         )
-    if head.execution != "SHOWN" or base is None:
+    if head.execution != "SHOWN":
         return seen
-    same = base.execution == "SHOWN" and base.signature == head.signature
-    origin: Origin = "pre_existing" if same else "introduced"
-    if base.execution == "FLAKY":
+    origin: Origin = "introduced"
+    if base is None or base.execution == "FLAKY":
         origin = "unknown"
-    own = same and bool(own_signature) and base.signature == own_signature
+    elif base.execution == "SHOWN" and base.signature == head.signature:
+        origin = "pre_existing"
+    own = bool(own_signature) and head.signature == own_signature
     return seen.model_copy(update={"valid": True, "basis": "executed", "origin": origin, "own_failure": own})
 
 
@@ -132,10 +133,14 @@ def judge(case: Judged, policy: Policy) -> Gate:
             for item in case.findings
             if item.scope == "FIX_IN_THIS_PR"
         ),
+        *(f"finding {item.id} was not triaged" for item in case.findings if item.scope is None and not item.settled),
         *(_red_checks(case) if policy.ci_required else ()),
         *(f"does not merge cleanly onto the current base: {path}" for path in case.conflicts),
     ]
-    reproduced = any(item.check.kind == "reproducer" and item.passed for item in case.evidence)
+    # The passing reproducer of a false alarm proves nothing of the change: only what was asked for counts.
+    reproduced = any(
+        item.check.kind == "reproducer" and item.passed and item.check in case.checks for item in case.evidence
+    )
     notes = ["nothing was executed to prove this change: argued"] if not reproduced else []
     if not case.required:
         notes.append("the forge names no required checks")

@@ -13,6 +13,8 @@ class Limits(Value):
     wall_s: float = Field(default=7200.0, gt=0)
     idle_s: float | None = Field(default=None, gt=0)
     output_bytes: int = Field(default=64 << 20, gt=0)
+    # Between the request to end and the kill.
+    grace_s: float = Field(default=5.0, ge=0)
 
 
 class Job(Value):
@@ -23,6 +25,8 @@ class Job(Value):
     cwd: str
     environment: dict[str, str] = {}
     stdin: str = ""
+    # merged: `output` holds both; apart: `output` is standard output and `errors` beside it standard error.
+    streams: Literal["merged", "apart"] = "merged"
     limits: Limits = Limits()
     # A frozen clock makes two runs comparable to the commit; None is the real time.
     frozen_at: float | None = None

@@ -10,7 +10,9 @@ from resolvent.domain.model import Value
 from resolvent.domain.subject import PullRequest
 
 
-class _Ended(Value):
+class Ended(Value):
+    """What every ending tells."""
+
     reason: str = ""
     change: Change | None = None
     pull_request: PullRequest | None = None
@@ -18,44 +20,44 @@ class _Ended(Value):
     rounds: int = 0
 
 
-class Proven(_Ended):
+class Proven(Ended):
     """A pull request whose every claim was executed."""
 
     outcome: Literal["proven"] = "proven"
 
 
-class Argued(_Ended):
+class Argued(Ended):
     """A pull request that stands on argument: nothing could be executed to prove it."""
 
     outcome: Literal["argued"] = "argued"
 
 
-class Merged(_Ended):
+class Merged(Ended):
     """The judged commit is on the base."""
 
     outcome: Literal["merged"] = "merged"
     merge_commit: str
 
 
-class Declined(_Ended):
+class Declined(Ended):
     """There was nothing to fix, and here is why."""
 
     outcome: Literal["declined"] = "declined"
 
 
-class Escalated(_Ended):
+class Escalated(Ended):
     """A person has to look."""
 
     outcome: Literal["escalated"] = "escalated"
 
 
-class Failed(_Ended):
+class Failed(Ended):
     """The run could not go on: usage, configuration or a bug."""
 
     outcome: Literal["failed"] = "failed"
 
 
-class CalledOff(_Ended):
+class CalledOff(Ended):
     """A person cancelled the run."""
 
     outcome: Literal["cancelled"] = "cancelled"

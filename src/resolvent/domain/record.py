@@ -2,8 +2,6 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
-
 from resolvent.domain.change import Change
 from resolvent.domain.gate import Policy
 from resolvent.domain.job import Limits, Usage
@@ -29,6 +27,7 @@ class Frozen(Value):
 
     issue: Issue
     pull_request: PullRequest | None = None
+    pull_change: Change | None = None
     base: Change
     base_branch: str
     policy: Policy = Policy()
@@ -36,9 +35,6 @@ class Frozen(Value):
     check_limits: Limits = Limits(wall_s=3600.0)
     agents: dict[Literal["writer", "reader", "arbiter"], AgentChoice]
     prompts: dict[str, str]
-    environment: dict[str, str] = Field(
-        default={}, description="allow-listed names with their values are read at start"
-    )
     design_comment: str = ""
 
 

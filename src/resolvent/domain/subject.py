@@ -7,7 +7,11 @@ from pydantic import Field
 
 from resolvent.domain.model import Value
 
-CLOSING = re.compile(r"\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?)\b:?\s+(?P<issue>#\d+|https?://\S+/issues/\d+)", re.I)
+CLOSING = re.compile(
+    r"\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?)\b:?\s+(?P<issue>#\d+|https?://\S+/issues/\d+)\b", re.I
+)
+# Templates keep their examples in comments; one that is never closed hides the rest.
+HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 
 
 class Issue(Value):
@@ -56,7 +60,7 @@ class PullRequest(Value):
     @property
     def closes(self) -> str | None:
         """The issue its body or title says it fixes: `#12` or a link."""
-        found = CLOSING.search(self.body) or CLOSING.search(self.title)
+        found = CLOSING.search(HIDDEN.sub("", self.body)) or CLOSING.search(self.title)
         return found["issue"] if found else None
 
 
@@ -77,11 +81,13 @@ class RequiredCheck(Value):
     state: Literal["pending", "passed", "failed"]
     log: str = ""
     url: str = ""
+    # Raised by every rerun, so that one asked for before a crash is not asked for again.
+    attempt: int = 1
 
 
 class Reported(Value):
     """A pull request an agent says it made; nothing until the forge confirms it."""
 
-    url: str
-    number: int = Field(gt=0)
-    head: str
+    url: str = Field(min_length=1)
+    number: int = Field(gt=0, lt=1 << 53)
+    head: str = Field(min_length=1)

@@ -1,20 +1,29 @@
 """What agents answer, typed; anything that does not fit is malformed, never a pass."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from resolvent.domain.change import Reproducer
 from resolvent.domain.model import Value
 from resolvent.domain.subject import Reported
 
 
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must say something")
+    return text
+
+
+Said = Annotated[str, Field(min_length=1), AfterValidator(_said)]
+
+
 class Design(Value):
     """The solution an analysis proposes."""
 
-    root_cause: str = Field(min_length=1)
+    root_cause: Said
     severity: Literal["P0", "P1", "P2", "feature", "enhancement"]
-    approach: str = Field(min_length=1)
+    approach: Said
     test_strategy: str = ""
     risks: str = ""
     alternatives_rejected: str = ""
@@ -40,6 +49,8 @@ class Analysis(Value):
             raise ValueError("NO_ACTION_NEEDED needs a reason")
         if self.reproducer and self.no_reproducer:
             raise ValueError("either a reproducer or the reason why there is none")
+        if self.no_action and (self.design or self.suggestion or self.reproducer):
+            raise ValueError(f"{self.verdict} says that nothing is to do: no design, suggestion or reproducer")
         return self
 
     @property
@@ -60,8 +71,10 @@ class Implementation(Value):
     def whole(self) -> "Implementation":
         if self.mode == "IMPLEMENTATION_BLOCKED" and not self.reason.strip():
             raise ValueError("IMPLEMENTATION_BLOCKED needs a reason")
-        if self.mode == "GH_AUTH_EXPIRED" and not (self.local_commit and self.retry_push_branch):
+        if self.mode == "GH_AUTH_EXPIRED" and not (self.local_commit.strip() and self.retry_push_branch.strip()):
             raise ValueError("GH_AUTH_EXPIRED needs LOCAL_COMMIT and RETRY_PUSH_BRANCH")
+        if self.mode != "IMPLEMENTATION_SUCCESS" and self.pull_request:
+            raise ValueError(f"{self.mode} comes without a pull request")
         return self
 
 
@@ -74,7 +87,7 @@ class Fix(Value):
 
     @model_validator(mode="after")
     def whole(self) -> "Fix":
-        if self.mode == "GH_AUTH_EXPIRED" and not (self.local_commit and self.retry_push_branch):
+        if self.mode == "GH_AUTH_EXPIRED" and not (self.local_commit.strip() and self.retry_push_branch.strip()):
             raise ValueError("GH_AUTH_EXPIRED needs LOCAL_COMMIT and RETRY_PUSH_BRANCH")
         return self
 
@@ -83,12 +96,18 @@ class Claim(Value):
     """What a reviewer asserts: severity with evidence, reachability and blast radius, and how to show it."""
 
     severity: Literal["P0", "P1"]
-    description: str = Field(min_length=1)
-    code_evidence: str = Field(min_length=1)
-    reachability: str = Field(min_length=1)
-    blast_radius: str = Field(min_length=1)
+    description: Said
+    code_evidence: Said
+    reachability: Said
+    blast_radius: Said
     reproducer: Reproducer | None = None
     no_reproducer: str = ""
+
+    @model_validator(mode="after")
+    def one_of_both(self) -> "Claim":
+        if self.reproducer and self.no_reproducer:
+            raise ValueError("either a reproducer or the reason why there is none")
+        return self
 
     @property
     def title(self) -> str:
@@ -115,13 +134,13 @@ Origin = Literal["introduced", "pre_existing", "unknown"]
 class Triage(Value):
     """A verifier's word on one finding, named by its id."""
 
-    finding: str
+    finding: Said
     valid: bool
     origin: Origin = "unknown"
     difficulty: Literal["S", "M", "L"]
     risk: Literal["low", "med", "high"]
     scope: Scope
-    rationale: str = Field(min_length=1)
+    rationale: Said
 
     @model_validator(mode="after")
     def consistent(self) -> "Triage":

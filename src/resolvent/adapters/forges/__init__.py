@@ -1,0 +1,1 @@
+"""Forges: where issues, pull requests, checks and merges live."""

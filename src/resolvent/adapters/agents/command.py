@@ -1,0 +1,151 @@
+"""Any command can be an agent: prompt on standard input, answer in a file or at the end of standard output."""
+
+import math
+import os
+import re
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from resolvent.domain.job import Job, JobExit, Reply, Task, Usage
+from resolvent.domain.record import AgentChoice
+from resolvent.errors import AgentFailed, AgentMissing, AgentTimedOut, ConfigError, MalformedAnswer
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+MAX_ANSWER_BYTES = 1 << 20
+MAX_TEXT_BYTES = 12 << 20
+SHOWN_LINES = 20
+LIMITS = {"wall": "took too long", "idle": "was silent for too long", "output": "printed too much"}
+# Terminal commands, and every control character but tab and newline.
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?|[\x00-\x08\x0b-\x1f\x7f-\x9f]", re.S
+)
+
+
+class CommandAgent:
+    """A program that keeps the agent contract: `environment` holds the values of the names its choice allows."""
+
+    def __init__(self, name: str, choice: AgentChoice, *, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self._choice = choice
+        self._allowed = {key: environment[key] for key in choice.env if key in environment}
+
+    def job(self, task: Task, *, id: str, cwd: str) -> Job:
+        """The process to start for this turn; AgentMissing when its program is not there."""
+        directory = Path(task.directory)
+        environment = {
+            "PATH": PATH,
+            "LANG": "C.UTF-8",
+            **self._allowed,
+            "HOME": str(directory / "home"),
+            "TMPDIR": str(directory / "tmp"),
+            "RESOLVENT_RUN": task.run,
+            "RESOLVENT_STEP": task.step,
+            "RESOLVENT_ATTEMPT": str(task.attempt),
+            "RESOLVENT_TURN": str(task.turn),
+            "RESOLVENT_SCHEMA": task.json_schema,
+            "RESOLVENT_ANSWER": str(directory / "answer.json"),
+            "RESOLVENT_USAGE": str(directory / "usage.json"),
+        }
+        argv = (self._program(environment["PATH"]), *self._choice.command[1:])
+        for private in (directory, directory / "home", directory / "tmp"):
+            private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return Job(
+                id=id,
+                argv=argv,
+                cwd=cwd,
+                environment=environment,
+                stdin=task.prompt,
+                streams="apart",
+                limits=self._choice.limits,
+            )
+        except ValidationError as error:
+            raise ConfigError(f"agent {self.name} cannot be given its environment: {error}") from error
+
+    def _program(self, path: str) -> str:
+        program = self._choice.command[0] if self._choice.command else ""
+        if "/" in program and not program.startswith("/"):
+            raise AgentMissing(
+                f"agent {self.name}: {program} is relative, and an agent has no place of its own to start from",
+                hint=f"realpath {program}  # and name that in agents.{self.name}.command",
+            )
+        found = shutil.which(program, path=path) if program else None
+        if found is None:
+            raise AgentMissing(
+                f"agent {self.name}: there is no program {program!r} that can be run, looked for in {path}",
+                hint=f"command -v {program or 'PROGRAM'}  # and name its full path in agents.{self.name}.command",
+            )
+        return found
+
+    def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
+        """Read what the ended process left; AgentFailed or AgentTimedOut when it did not end well."""
+        self._require_good_end(exit, output)
+        text = _end_of(output, MAX_TEXT_BYTES)
+        try:
+            answer = _left(Path(task.directory), "answer.json")
+        except (OSError, ValueError) as error:
+            raise MalformedAnswer(f"agent {self.name}: its answer file cannot be used: {error}", raw=text) from error
+        return Reply(text=text, answer=answer, usage=_usage(Path(task.directory)))
+
+    def _require_good_end(self, exit: JobExit, output: Path) -> None:
+        if exit.ended and exit.exit == 0 and not exit.message:
+            return
+        said = _last_lines(output.with_name("errors")) or _last_lines(output)
+        told = f"\n{said}" if said else ""
+        if exit.ending in LIMITS:
+            raise AgentTimedOut(
+                f"agent {self.name} {LIMITS[exit.ending]} and was stopped after {exit.seconds:.0f} s{told}",
+                ending=exit.ending,
+            )
+        how = exit.message or ("was cancelled" if exit.ending == "cancelled" else f"ended with exit {exit.exit}")
+        raise AgentFailed(f"agent {self.name}: {how}{told}", ending=exit.ending, exit=exit.exit)
+
+
+def _end_of(path: Path, size: int) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+            return file.read(size).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _last_lines(path: Path) -> str:
+    lines = _CONTROL.sub("", _end_of(path, 1 << 16)).splitlines()
+    return "\n".join([line.rstrip() for line in lines if line.strip()][-SHOWN_LINES:])
+
+
+def _left(directory: Path, name: str) -> str | None:
+    """A regular, small UTF-8 file in the directory, reached over no link; None when there is none."""
+    try:
+        folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        # Not blocking: what lies there may be a fifo that nobody writes to.
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    finally:
+        os.close(folder)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{name} is not a regular file")
+        content = file.read(MAX_ANSWER_BYTES + 1)
+    if len(content) > MAX_ANSWER_BYTES:
+        raise ValueError(f"{name} is larger than {MAX_ANSWER_BYTES} bytes")
+    return content.decode()
+
+
+def _usage(directory: Path) -> Usage:
+    """What the agent says it spent; nothing when it says so in no sensible way, for no answer is lost over it."""
+    try:
+        usage = Usage.model_validate_json(_left(directory, "usage.json") or "{}")
+    except (OSError, ValueError):
+        return Usage()
+    spent = (usage.usd, usage.input_tokens, usage.output_tokens)
+    return usage if all(math.isfinite(number) and number >= 0 for number in spent) else Usage()

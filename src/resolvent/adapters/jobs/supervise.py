@@ -1,0 +1,322 @@
+"""The detached supervisor of one job, a program of its own: `python -I -S supervise.py JOBDIR`, the order on its stdin.
+
+It holds the job's lock by an inherited descriptor until it is gone, so whoever gets the lock knows that nobody watches
+the job. It imports what the interpreter has built in: `json`, `signal` and `ctypes` would double its time to start.
+"""
+
+import _ctypes
+import _json
+import _signal  # type: ignore[import-not-found]
+import marshal
+import posix
+import select
+import sys
+import time
+
+ROOM_FOR_EXIT = 4096
+CHUNK = 1 << 16
+MISSING = (2, 20)  # ENOENT, ENOTDIR
+DIRECTORY_CHANGED = 0x40 | 0x80 | 0x100 | 0x200  # IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE
+SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
+UNWATCHED_S = 1.0
+
+
+class _Native(_ctypes.CFuncPtr):
+    _flags_ = 1  # the C calling convention
+
+
+def native(name: str, *arguments: int | bytes) -> int:
+    """Call a function of the C library that Python does not offer."""
+    return int(_Native(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))(*arguments))  # type: ignore[arg-type]
+
+
+def there(name: str) -> bool:
+    return posix.access(name, posix.F_OK)
+
+
+def written(name: str, flags: int = posix.O_TRUNC) -> int:
+    return posix.open(name, posix.O_WRONLY | posix.O_CREAT | flags, 0o600)
+
+
+class Stopwatch:
+    """Seconds that passed while no `pause` file was there."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.paused = there("pause")
+        self._seen = time.monotonic()
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if not self.paused:
+            self.seconds += now - self._seen
+        self._seen, self.paused = now, there("pause")
+
+
+class Output:
+    """What the process says, in files with a cap; the rest is read and dropped, so that nobody blocks on it."""
+
+    def __init__(self, names: tuple[str, ...], cap: int) -> None:
+        self.over = False
+        self.lost = ""
+        self._left = cap
+        pipes = [posix.pipe() for _ in names]
+        self.files = {source: written(name) for (source, _), name in zip(pipes, names, strict=True)}
+        self.ends = [end for _, end in pipes]
+        self._heartbeat = self.files[pipes[0][0]]
+        for source in self.files:
+            posix.set_blocking(source, False)
+
+    def take(self, source: int) -> bool:
+        """Move one chunk; False when there is none."""
+        try:
+            chunk = posix.read(source, CHUNK)
+        except BlockingIOError:
+            return False
+        fits = chunk[: self._left]
+        self._left -= len(fits)
+        self.over = self.over or len(fits) < len(chunk)
+        try:
+            while fits and not self.lost:
+                fits = fits[posix.write(self.files[source], fits) :]
+            posix.utime(self._heartbeat)
+        except OSError as error:
+            self.lost = f"output was lost: {error.strerror}"
+        return bool(chunk)
+
+    def settle(self) -> None:
+        """Take what is still in the pipes and make it last."""
+        for source, file in self.files.items():
+            while self.take(source):
+                pass
+            try:
+                posix.fdatasync(file)
+            except OSError as error:
+                self.lost = f"output was lost: {error.strerror}"
+
+
+def threads(pid: int) -> list[str]:
+    try:
+        return posix.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+
+
+def descendants() -> list[int]:
+    """Every process below us, also one that left its session or lost its parent: we are the subreaper."""
+    found, todo = [], [posix.getpid()]
+    while todo:
+        found.append(pid := todo.pop())
+        for thread in threads(pid):
+            try:
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as children:
+                    todo.extend(int(child) for child in children.read().split())
+            except OSError:
+                continue  # it ended while we looked; its children have moved up to where we see them next time
+    return found[1:]
+
+
+def signal_descendants(number: int) -> None:
+    for pid in descendants():
+        try:
+            posix.kill(pid, number)
+        except OSError:
+            continue  # it ended meanwhile, or is another user's
+
+
+def execute(argv: tuple[str, ...], environment: dict[str, str]) -> None:
+    """Become the command, looked up in the PATH it will see itself; returns never."""
+    path = environment.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    places = [argv[0]] if "/" in argv[0] else [f"{place or '.'}/{argv[0]}" for place in path.split(":")]
+    problem = OSError(2, posix.strerror(2), argv[0])
+    for place in places:
+        try:
+            posix.execve(place, argv, environment)
+        except OSError as error:
+            if error.errno not in MISSING:
+                problem = OSError(error.errno, error.strerror, place)
+    raise problem
+
+
+class Supervisor:
+    """One job, from its order to its exit.json."""
+
+    def __init__(self) -> None:
+        with open(0, "rb", closefd=False) as order:
+            self._order = marshal.load(order)
+        self._exit = written("exit.json.tmp")
+        # Kept from the start: a disk that fills up later cannot stop us from telling how the job ended.
+        posix.posix_fallocate(self._exit, 0, ROOM_FOR_EXIT)
+        names = ("output", "errors") if self._order["streams"] == "apart" else ("output",)
+        self._output = Output(names, self._order["limits"]["output_bytes"])
+        self._pid = 0
+        self._status: int | None = None
+        self._clock = Stopwatch()
+        self._heard = 0.0
+        self._poll = select.poll()
+        self._watched = self._listen()
+
+    def _listen(self) -> bool:
+        native("prctl", SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ended, wake = posix.pipe2(posix.O_NONBLOCK | posix.O_CLOEXEC)
+        _signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        changed = native("inotify_init1", posix.O_NONBLOCK | posix.O_CLOEXEC)
+        for source in (ended, *self._output.files, *((changed,) if changed >= 0 else ())):
+            self._poll.register(source, select.POLLIN)
+        return changed >= 0 and native("inotify_add_watch", changed, b".", DIRECTORY_CHANGED) >= 0
+
+    def run(self) -> None:
+        """Start the command, watch it, leave nothing of it behind, and tell how it ended."""
+        begun_at, begun = self._now(), time.monotonic()
+        file = written("started.tmp")
+        posix.write(file, f'{{"pid": {posix.getpid()}, "at": {begun_at!r}}}'.encode())
+        posix.rename("started.tmp", "started")
+        ending, message = ("cancelled", "") if there("cancel") else self._start()
+        while not (ending := ending or self._reason()):
+            self._turn(self._patience())
+        if self._pid and self._status is None:
+            self._terminate()
+        seconds = time.monotonic() - begun
+        self._sweep()
+        self._output.settle()
+        if ending == "exited" and self._output.over:
+            ending = "output"
+        self._record(ending, message or self._output.lost, begun_at=begun_at, seconds=seconds)
+
+    def _now(self) -> float:
+        frozen = self._order["frozen_at"]
+        return time.time() if frozen is None else float(frozen)
+
+    def _start(self) -> tuple[str, str]:
+        """Fork the command; the ending and its message when it cannot be started."""
+        heard, report = posix.pipe()
+        parent = posix.getpid()
+        self._pid = posix.fork()
+        if self._pid == 0:
+            try:
+                self._become(parent)
+            except (OSError, ValueError, IndexError) as error:
+                missing = isinstance(error, OSError) and error.errno in MISSING
+                posix.write(report, f"{127 if missing else 126} {error}"[:500].encode())
+            finally:
+                posix._exit(126)
+        for end in (report, *self._output.ends):
+            posix.close(end)
+        # The report closes by itself when the command takes over.
+        said = posix.read(heard, CHUNK).decode(errors="replace")
+        posix.close(heard)
+        if not said:
+            return "", ""
+        posix.waitpid(self._pid, 0)
+        exit, _, message = said.partition(" ")
+        self._status = int(exit) << 8
+        return "unstartable", f"the command cannot be started: {message}"
+
+    def _become(self, parent: int) -> None:
+        posix.setsid()
+        native("prctl", SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+        if posix.getppid() != parent:
+            return
+        for number in range(1, _signal.NSIG):
+            if _signal.getsignal(number) == _signal.SIG_IGN:
+                _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        posix.umask(0o022)
+        ends = self._output.ends
+        for source, target in ((posix.open("stdin", posix.O_RDONLY), 0), (ends[0], 1), (ends[-1], 2)):
+            posix.dup2(source, target)
+        posix.chdir(self._order["cwd"])
+        execute(self._order["argv"], self._order["environment"])
+
+    def _reason(self) -> str:
+        """Why the job is over or must be, or nothing."""
+        limits = self._order["limits"]
+        if self._status is not None:
+            return "exited"
+        if there("cancel"):
+            return "cancelled"
+        if self._output.over:
+            return "output"
+        if self._clock.seconds >= limits["wall_s"]:
+            return "wall"
+        idle = limits["idle_s"]
+        return "idle" if idle is not None and self._clock.seconds - self._heard >= idle else ""
+
+    def _patience(self) -> float | None:
+        """How long nothing needs to be looked at unless something happens."""
+        limits = self._order["limits"]
+        until = [limits["wall_s"]] if limits["idle_s"] is None else [limits["wall_s"], self._heard + limits["idle_s"]]
+        left = None if self._clock.paused else float(min(until)) - self._clock.seconds
+        if self._watched:
+            return left
+        return UNWATCHED_S if left is None else min(left, UNWATCHED_S)
+
+    def _turn(self, seconds: float | None) -> None:
+        """Wait for something to happen, at most that long, and take it in."""
+        ready = self._poll.poll(None if seconds is None else max(0, int(seconds * 1000) + 1))
+        self._clock.tick()
+        for source, _ in ready:
+            if source not in self._output.files:
+                posix.read(source, CHUNK)  # only a wake-up: what happened is looked up afresh
+            elif self._output.take(source):
+                self._heard = self._clock.seconds
+            else:
+                self._poll.unregister(source)
+        self._reap()
+
+    def _reap(self) -> None:
+        try:
+            while (found := posix.waitpid(-1, posix.WNOHANG)) != (0, 0):
+                self._note(*found)
+        except ChildProcessError:
+            return
+
+    def _note(self, pid: int, status: int) -> None:
+        if pid == self._pid:
+            self._status = status
+
+    def _terminate(self) -> None:
+        """Ask everyone to end and give the command its grace; what it leaves behind gets none."""
+        signal_descendants(_signal.SIGTERM)
+        over = time.monotonic() + self._order["limits"]["grace_s"]
+        while self._status is None and (left := over - time.monotonic()) > 0:
+            self._turn(left)
+
+    def _sweep(self) -> None:
+        """Kill until nothing is left; each death may hand us orphans that were forked meanwhile."""
+        try:
+            while True:
+                signal_descendants(_signal.SIGKILL)
+                self._note(*posix.waitpid(-1, 0))
+                self._reap()
+        except ChildProcessError:
+            return
+
+    def _record(self, ending: str, message: str, *, begun_at: float, seconds: float) -> None:
+        status = self._status if self._status is not None else _signal.SIGTERM
+        code = posix.waitstatus_to_exitcode(status)
+        text = (
+            f'{{"ending": "{ending}", "exit": {code if code >= 0 else 128 - code}, "started_at": {begun_at!r}, '
+            f'"ended_at": {self._now()!r}, "seconds": {seconds!r}, '
+            f'"message": {_json.encode_basestring_ascii(message)}}}\n'
+        ).encode()
+        posix.pwrite(self._exit, text, 0)
+        posix.ftruncate(self._exit, len(text))
+        posix.fsync(self._exit)
+        posix.rename("exit.json.tmp", "exit.json")
+
+
+def main() -> None:
+    posix.chdir(sys.argv[1])
+    for inherited in posix.listdir("/proc/self/fd"):
+        if int(inherited) > 2 and there(f"/proc/self/fd/{inherited}"):
+            posix.set_inheritable(int(inherited), False)
+    supervisor = Supervisor()
+    posix.dup2(posix.open("/dev/null", posix.O_RDONLY), 0)
+    supervisor.run()
+    posix._exit(0)  # tearing the interpreter down would keep whoever waits for us
+
+
+if __name__ == "__main__":
+    main()

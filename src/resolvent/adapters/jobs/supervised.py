@@ -1,0 +1,204 @@
+"""Jobs that outlive us: a directory each, and a supervisor that holds its lock for as long as it watches the job."""
+
+import asyncio
+import fcntl
+import hashlib
+import marshal
+import os
+import py_compile
+import re
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from resolvent.domain.job import Job, JobExit
+from resolvent.errors import Bug, JobLost, StoreBusy, Unavailable
+
+SUPERVISE = Path(__file__).with_name("supervise.py")
+SAFE_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
+
+
+class SupervisedJobs:
+    """Every job under `root/<id>`; any number of processes may ask for the same job, it is started once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._supervisors: list[subprocess.Popen[bytes]] = []
+
+    async def ensure(self, job: Job) -> JobExit:
+        """Start the job, or attach to it, or collect it if it ended; JobLost if it died with its supervisor."""
+        directory = self._directory(job.id)
+        self._reap()
+        supervisor: subprocess.Popen[bytes] | None = None
+        while (ended := _ended(directory)) is None:
+            _lay_out(directory)
+            with _Lock(directory) as lock:
+                if lock.taken:
+                    if (ended := _ended(directory)) is not None:
+                        break
+                    if supervisor or (directory / "started").exists():
+                        raise _gone(directory)
+                    supervisor = self._spawn(job, directory, lock.descriptor)
+                watch = lock.watch()
+            await _free(watch)
+            self._reap(supervisor)
+        return ended
+
+    async def cancel(self, job: str) -> None:
+        """End the job with every descendant; return when none is left. Unknown or ended: nothing to do."""
+        directory = self._directory(job)
+        if not directory.is_dir():
+            return
+        _lay_out(directory)
+        while _ended(directory) is None:
+            # Written before looking for a supervisor: one that starts after our look finds it.
+            _write(directory / "cancel", b"")
+            with _Lock(directory) as lock:
+                if lock.taken:
+                    return
+                watch = lock.watch()
+            await _free(watch)
+
+    def output(self, job: str) -> Path:
+        """The file that holds its output; standard error too unless the job keeps its streams apart."""
+        return self._directory(job) / "output"
+
+    def running(self, job: str) -> bool:
+        """A supervisor holds the job right now."""
+        directory = self._directory(job)
+        if _ended(directory) is not None or not (directory / "lock").exists():
+            return False
+        with _Lock(directory) as lock:
+            return not lock.taken
+
+    def _directory(self, job: str) -> Path:
+        if not SAFE_ID.fullmatch(job):
+            raise Bug(f"not a job id: {job!r}")
+        return self._root / job
+
+    def _spawn(self, job: Job, directory: Path, lock: int) -> subprocess.Popen[bytes]:
+        names_only = job.model_copy(update={"environment": dict.fromkeys(job.environment, ""), "stdin": ""})
+        _write(directory / "job.json", names_only.model_dump_json(indent=1).encode())
+        _write(directory / "stdin", job.stdin.encode())
+        # The values of the environment may be secret: they reach the supervisor through memory, never through a file.
+        order = os.memfd_create("order")
+        log = os.open(directory / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            with os.fdopen(os.dup(order), "wb") as stream:
+                stream.write(marshal.dumps(job.model_dump(exclude={"stdin"})))
+            os.lseek(order, 0, os.SEEK_SET)
+            supervisor = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-X", "utf8", str(self._program), str(directory)],
+                stdin=order,
+                stdout=log,
+                stderr=log,
+                env={},
+                pass_fds=[lock],
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unavailable(
+                f"cannot start a supervisor for job {job.id}: {error}", hint="resolvent doctor"
+            ) from error
+        finally:
+            os.close(order)
+            os.close(log)
+        self._supervisors.append(supervisor)
+        return supervisor
+
+    @cached_property
+    def _program(self) -> Path:
+        """The supervisor compiled once for all jobs: compiling takes a third of the time it needs to start."""
+        digest = hashlib.sha256(SUPERVISE.read_bytes()).hexdigest()[:12]
+        compiled = self._root / f"supervise-{sys.implementation.cache_tag}-{digest}.pyc"
+        if not compiled.exists():
+            py_compile.compile(
+                str(SUPERVISE),
+                cfile=str(compiled),
+                doraise=True,
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )
+        return compiled
+
+    def _reap(self, gone: subprocess.Popen[bytes] | None = None) -> None:
+        """Collect the supervisors that ended; the one that let go of its lock is as good as dead and waited for."""
+        if gone:
+            gone.wait()
+        self._supervisors = [one for one in self._supervisors if one.poll() is None]
+
+
+class _Lock:
+    """The lock of a job: a fifo whose writing end its holder keeps: the death of the holder is an event for readers."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "lock"
+
+    def __enter__(self) -> "_Lock":
+        self.descriptor = os.open(self._path, os.O_RDWR)
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.taken = True
+        except BlockingIOError:
+            self.taken = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Closed, not unlocked: a supervisor that inherited the descriptor keeps the lock.
+        os.close(self.descriptor)
+
+    def watch(self) -> int:
+        """A descriptor that becomes readable once nobody has the lock any more."""
+        # Opened while we are a writer ourselves: without any writer the kernel would not tell that the last one left.
+        return os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+async def _free(watch: int) -> None:
+    loop = asyncio.get_running_loop()
+    free = asyncio.Event()
+    try:
+        loop.add_reader(watch, free.set)
+        await free.wait()
+    finally:
+        loop.remove_reader(watch)
+        os.close(watch)
+
+
+def _ended(directory: Path) -> JobExit | None:
+    try:
+        return JobExit.model_validate_json((directory / "exit.json").read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise JobLost(f"the exit of job {directory.name} cannot be read: {error}") from error
+
+
+def _gone(directory: Path) -> JobLost | StoreBusy:
+    said = (directory / "supervisor.log").read_text(errors="replace")[-2000:].strip()
+    if (directory / "started").exists():
+        return JobLost(
+            f"the supervisor of job {directory.name} died before the job ended {said}".rstrip(),
+            hint="journalctl -k | grep -i 'killed process'",
+        )
+    return StoreBusy(f"job {directory.name} could not be started: {said}", hint=f"df -h {directory}")
+
+
+def _lay_out(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (directory / "lock").exists():
+            os.mkfifo(directory / "lock", 0o600)
+    except FileExistsError:
+        return  # another process laid it out at the same time
+    except OSError as error:
+        raise StoreBusy(f"cannot write to {directory}: {error.strerror}", hint=f"df -h {directory.parent}") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise StoreBusy(f"cannot write {path}: {error.strerror}", hint=f"df -h {path.parent}") from error

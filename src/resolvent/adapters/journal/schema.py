@@ -1,0 +1,104 @@
+"""The tables of our own facts. Schema N is the Nth item of SCHEMAS; items are appended, never edited.
+
+In Postgres they live in the schema `resolvent`. In SQLite they share a file with the durable-execution library, whose
+table names are others; a test compares them.
+"""
+
+from collections.abc import Sequence
+
+_RUN = "run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE"
+
+_FIRST = (
+    """CREATE TABLE runs (
+        id TEXT PRIMARY KEY,
+        playbook TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        title TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting', 'ended')),
+        outcome TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        plays BIGINT NOT NULL,
+        cancelling BIGINT NOT NULL,
+        forked_from TEXT NOT NULL,
+        created_at DOUBLE PRECISION NOT NULL,
+        updated_at DOUBLE PRECISION NOT NULL,
+        result TEXT,
+        inputs TEXT NOT NULL
+    )""",
+    "CREATE INDEX runs_newest ON runs (created_at, id)",
+    "CREATE INDEX runs_by_state ON runs (state, created_at)",
+    # One active run per subject: the row goes when its run ends.
+    f"CREATE TABLE subjects (subject TEXT PRIMARY KEY, {_RUN})",
+    "CREATE INDEX subjects_by_run ON subjects (run)",
+    f"CREATE TABLE attempts ({_RUN}, key TEXT NOT NULL, attempt BIGINT NOT NULL, PRIMARY KEY (run, key))",
+    f"""CREATE TABLE steps (
+        place {{serial}},
+        {_RUN},
+        id TEXT NOT NULL,
+        key TEXT NOT NULL,
+        verb TEXT NOT NULL,
+        name TEXT NOT NULL,
+        title TEXT NOT NULL,
+        attempt BIGINT NOT NULL,
+        position BIGINT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('running', 'done', 'failed')),
+        started_at DOUBLE PRECISION NOT NULL,
+        ended_at DOUBLE PRECISION,
+        summary TEXT NOT NULL,
+        result TEXT,
+        UNIQUE (run, id)
+    )""",
+    # No reference to runs: a fork gets its inheritance before a worker may see it.
+    "CREATE TABLE copies (run TEXT NOT NULL, key TEXT NOT NULL, result TEXT NOT NULL, PRIMARY KEY (run, key))",
+    f"""CREATE TABLE branches (
+        place {{serial}}, {_RUN}, id TEXT NOT NULL, parent TEXT, made_from TEXT NOT NULL, UNIQUE (run, id)
+    )""",
+    f"""CREATE TABLE jobs (
+        place {{serial}},
+        {_RUN},
+        id TEXT NOT NULL,
+        step TEXT NOT NULL,
+        name TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        turn BIGINT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('started', 'ended', 'lost')),
+        ending TEXT NOT NULL,
+        exit BIGINT,
+        seconds DOUBLE PRECISION NOT NULL,
+        usage TEXT NOT NULL,
+        UNIQUE (run, id)
+    )""",
+    f"CREATE TABLE evidence (place {{serial}}, {_RUN}, id TEXT NOT NULL, document TEXT NOT NULL, UNIQUE (run, id))",
+    f"CREATE TABLE findings (place {{serial}}, {_RUN}, id TEXT NOT NULL, document TEXT NOT NULL, UNIQUE (run, id))",
+    f"""CREATE TABLE effects (
+        place {{serial}},
+        {_RUN},
+        id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        target TEXT NOT NULL,
+        marker TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('intended', 'done')),
+        result TEXT,
+        UNIQUE (run, id)
+    )""",
+    f"""CREATE TABLE decisions (
+        place {{serial}},
+        {_RUN},
+        key TEXT NOT NULL,
+        text TEXT NOT NULL,
+        choices TEXT NOT NULL,
+        answer TEXT,
+        answered_by TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        asked_at DOUBLE PRECISION NOT NULL,
+        answered_at DOUBLE PRECISION,
+        UNIQUE (run, key)
+    )""",
+    # `key` is NULL when the event may be told again.
+    f"""CREATE TABLE events (
+        seq BIGINT PRIMARY KEY, {_RUN}, at DOUBLE PRECISION NOT NULL, key TEXT, event TEXT NOT NULL, UNIQUE (run, key)
+    )""",
+    "CREATE INDEX events_by_run ON events (run, seq)",
+)
+
+SCHEMAS: Sequence[Sequence[str]] = (_FIRST,)

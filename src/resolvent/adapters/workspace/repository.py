@@ -1,0 +1,78 @@
+"""The trusted repository: the only place where git runs, on objects alone."""
+
+from pathlib import Path
+
+from resolvent.adapters.git import Git
+from resolvent.adapters.workspace.names import directory_name, shown
+from resolvent.domain.change import Change
+from resolvent.errors import GitError, NotFound, UsageError
+
+# Nobody's driver decides what a reviewer sees.
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color")
+
+
+class TrustedRepository:
+    """A bare repository of ours. Nothing of an agent's configuration reaches it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._git = Git(path)
+
+    @classmethod
+    async def open(cls, path: Path) -> "TrustedRepository":
+        """The repository at `path`, made if it is not there."""
+        await Git.init_bare(path)
+        return cls(path)
+
+    async def change(self, revision: str) -> Change:
+        """The commit a revision names; NotFound if there is none."""
+        if "\n" in revision or "\0" in revision:
+            raise NotFound(f"no revision is called {revision!a}")
+        # By standard input: no revision can pose as an option there.
+        asked = f"{revision}^{{commit}}\n{revision}^{{tree}}\n".encode("utf-8", "replace")
+        said = await self._git("cat-file", "--batch-check=%(objecttype) %(objectname)", input=asked)
+        kinds = dict(line.split(" ", 1) for line in said.decode("utf-8", "replace").splitlines())
+        if kinds.keys() != {"commit", "tree"}:
+            raise NotFound(f"our repository holds no commit {revision!a}")
+        return Change(commit=kinds["commit"], tree=kinds["tree"])
+
+    async def diff(self, old: Change, new: Change) -> str:
+        """The patch between two commits, without any external driver."""
+        said = await self._git("diff-tree", "-p", "-M", *_PLAIN, old.commit, new.commit)
+        return said.decode("utf-8", "replace")
+
+    async def changed_paths(self, old: Change, new: Change) -> tuple[str, ...]:
+        """The paths that differ, sorted."""
+        said = await self._git("diff-tree", "-r", "-z", "--name-only", "--no-renames", old.commit, new.commit)
+        return tuple(sorted(shown(path) for path in said.split(b"\0")[:-1]))
+
+    async def holds(self, change: Change, path: str) -> bool:
+        """The path is tracked in that commit."""
+        if not path or "\0" in path:
+            return False
+        return bool(await self._git("ls-tree", "-z", "--full-tree", change.commit, "--", path.rstrip("/")))
+
+    async def merge_base(self, one: Change, other: Change) -> Change:
+        """The newest commit both come from."""
+        try:
+            said = await self._git("merge-base", one.commit, other.commit)
+        except GitError as error:
+            raise NotFound(f"{one} and {other} have no commit in common", stderr=error.stderr) from error
+        return await self.change(said.decode().strip())
+
+    async def conflicts(self, change: Change, onto: Change) -> tuple[str, ...]:
+        """The paths that do not merge cleanly; empty when all do."""
+        command = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
+        try:
+            await self._git(*command, onto.commit, change.commit)
+        except GitError as error:
+            if error.exit == 1:
+                return tuple(sorted(shown(path) for path in error.stdout.split(b"\0")[1:] if path))
+            if error.exit == 129:
+                raise UsageError("git 2.38 or newer is needed to try a merge", hint="git --version") from error
+            raise
+        return ()
+
+    async def keep(self, change: Change, name: str) -> None:
+        """Hold on to a commit under a name of ours, so that no clean-up ever takes it."""
+        await self._git("update-ref", f"refs/resolvent/{directory_name(name)}", change.commit)

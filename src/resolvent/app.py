@@ -1,0 +1,242 @@
+"""The use cases: submit, list, show, tail, decide, cancel, retry, fork. Front ends parse, call these, and render."""
+
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resolvent.domain.decision import Decision
+from resolvent.domain.entry import Entry
+from resolvent.domain.events import DecisionMade, Recorded
+from resolvent.domain.record import Frozen, RunRow, StepRow
+from resolvent.domain.subject import Issue, PullRequest
+from resolvent.errors import NotFound, UsageError
+from resolvent.ports import Clock
+from resolvent.settings import ROLES, agent_choice
+from resolvent.wiring import Home
+
+COPIED_VERBS = ("ask", "edit", "check")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a person asks for."""
+
+    entry: Entry
+    playbook: str = "resolve"
+    base: str = ""
+    design_comment: str = ""
+    unsafe: bool = False
+    run: str = ""
+
+
+class App:
+    """Everything the front ends can do for one repository."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    @classmethod
+    def at(
+        cls,
+        repository: Path,
+        *,
+        environ: Mapping[str, str],
+        overrides: Sequence[str] = (),
+        clock: Clock | None = None,
+    ) -> "App":
+        """The application for the repository a person stands in."""
+        return cls(Home.of(repository, environ=environ, overrides=overrides, clock=clock))
+
+    async def submit(self, asked: Submission) -> tuple[RunRow, tuple[str, ...]]:
+        """Freeze the inputs, claim the subject and queue the run; also returns warnings for the person."""
+        if not asked.unsafe:
+            raise UsageError(
+                "agents would run without a sandbox: copy-on-write branches are not in this version",
+                hint="add --unsafe if you trust your agents on this machine",
+            )
+        forge, journal = await self.home.forge(), await self.home.journal()
+        synced = await forge.sync(self.home.repository)
+        inputs = await self._freeze(asked)
+        now = self.home.clock.now()
+        subjects = dict.fromkeys([inputs.issue.key, *([inputs.pull_request.key] if inputs.pull_request else [])])
+        row = RunRow(
+            id=asked.run or f"r{secrets.token_hex(4)}",
+            playbook=asked.playbook,
+            subject=inputs.pull_request.key if inputs.pull_request else inputs.issue.key,
+            title=inputs.issue.title,
+            created_at=now,
+            updated_at=now,
+            inputs=inputs,
+        )
+        await journal.add_run(row, subjects=tuple(subjects))
+        dirty = ("the checkout has uncommitted changes; runs see the last commit only",) if synced.dirty else ()
+        return row, dirty
+
+    async def _freeze(self, asked: Submission) -> Frozen:
+        from resolvent.engine.prompts import collect
+
+        forge, repository = await self.home.forge(), await self.home.git_repository()
+        settings = self.home.settings
+        issue, pull = await self._subject(asked.entry)
+        branch = pull.base if pull else asked.base or await forge.default_branch()
+        base = await repository.change(await forge.fetch(repository.path, branch))
+        agents = {role: agent_choice(settings, role) for role in ROLES}
+        for choice in agents.values():
+            self.home.agent(choice)
+        pull_change = None
+        if pull:
+            head = await repository.change(await forge.fetch(repository.path, pull.head_commit))
+            pull_change, base = head, await repository.merge_base(base, head)
+        comment = (await forge.comment_at(asked.design_comment)).body if asked.design_comment else ""
+        return Frozen(
+            issue=issue,
+            pull_request=pull,
+            pull_change=pull_change,
+            base=base,
+            base_branch=branch,
+            policy=settings.policy,
+            checks=settings.checks.commands,
+            check_limits=Frozen.model_fields["check_limits"].default.model_copy(
+                update={"wall_s": settings.checks.timeout}
+            ),
+            agents=agents,
+            prompts=collect(self.home.repository),
+            design_comment=comment,
+        )
+
+    async def _subject(self, entry: Entry) -> tuple[Issue, PullRequest | None]:
+        forge = await self.home.forge()
+        if entry.kind == "file":
+            from resolvent.adapters.forges.markdown import issue_from_markdown
+
+            return issue_from_markdown(Path(entry.reference)), None
+        if entry.kind == "issue":
+            issue = await forge.issue(entry.reference)
+            if issue.state != "open":
+                raise UsageError(f"{issue.url} is closed", hint="reopen it, or name another")
+            return issue, None
+        pull = await forge.pull_request(entry.reference)
+        if pull.state != "open":
+            raise UsageError(f"{pull.url} is {pull.state}", hint="resolvent pr ls")
+        if pull.from_fork:
+            raise UsageError(
+                f"{pull.url} comes from a fork we cannot push to", hint="push its branch to this repository"
+            )
+        return await self._issue_of(pull), pull
+
+    async def _issue_of(self, pull: PullRequest) -> Issue:
+        """The issue a pull request says it fixes; without one it is its own issue."""
+        if pull.closes:
+            try:
+                return await (await self.home.forge()).issue(pull.closes)
+            except NotFound:
+                pass
+        return Issue(
+            number=pull.number, title=pull.title, body=pull.body, url=pull.url, author=pull.author, slug=pull.key
+        )
+
+    async def runs(self, *, limit: int = 100) -> tuple[RunRow, ...]:
+        """Newest first."""
+        return await (await self.home.journal()).runs(limit=limit)
+
+    async def run(self, id: str) -> RunRow:
+        """By id or unique prefix; the newest when the id is empty or `last`."""
+        journal = await self.home.journal()
+        if id in ("", "last"):
+            newest = await journal.runs(limit=1)
+            if not newest:
+                raise NotFound("there is no run yet", hint="resolvent resolve 1 --unsafe")
+            return newest[0]
+        return await journal.run(id)
+
+    async def document(self, id: str) -> dict[str, Any]:
+        """The outcome document of a run, ended or not."""
+        from resolvent.engine.report import outcome_document
+
+        row = await self.run(id)
+        return row.result or await outcome_document(await self.home.journal(), row)
+
+    async def tail(self, run: str, *, after: int = 0) -> AsyncIterator[Recorded]:
+        """Events as they happen, until the run has ended or waits for a person."""
+        journal = await self.home.journal()
+        while True:
+            settled = (await journal.run(run)).state in ("ended", "waiting")
+            for recorded in await journal.events(run, after=after):
+                after = recorded.seq
+                yield recorded
+            if settled:
+                return
+            await journal.changed()
+
+    async def decide(self, id: str, choice: str, *, by: str, reason: str = "") -> Decision:
+        """Answer the open question of a waiting run and queue it again."""
+        journal, row = await self.home.journal(), await self.run(id)
+        questions = [item.question for item in await journal.decisions(row.id) if item.answer is None]
+        if not questions:
+            raise UsageError(f"{row.id} asks nothing", hint=f"resolvent show {row.id}")
+        now, key = self.home.clock.now(), questions[0].key
+        decision = await journal.decide(row.id, key, choice, by=by, reason=reason, at=now)
+        await journal.tell(row.id, DecisionMade(key=key, answer=choice, by=by), at=now, key=f"made:{key}")
+        if row.state == "waiting":
+            await journal.reopen(row.id, subjects=())
+        return decision
+
+    async def retry(self, id: str, *, refresh: bool = False) -> RunRow:
+        """Try an ended run's failed steps once more; with refresh, on newly read inputs."""
+        journal, row = await self.home.journal(), await self.run(id)
+        if row.state != "ended" or row.outcome not in ("escalated", "failed", "cancelled"):
+            raise UsageError(
+                f"{row.id} is {row.outcome or row.state}: nothing to try again", hint=f"resolvent show {row.id}"
+            )
+        steps = await journal.steps(row.id)
+        for step in _to_try_again(steps):
+            await journal.raise_attempt(row.id, step.key, beyond=step.attempt)
+        await journal.withdraw(row.id, "stop")
+        if refresh:
+            entry = _entry_of(row)
+            await journal.refreeze(row.id, await self._freeze(Submission(entry=entry, base=row.inputs.base_branch)))
+        await journal.reopen(row.id, subjects=(row.inputs.issue.key,))
+        return await journal.run(row.id)
+
+    async def fork(self, id: str, *, from_step: str) -> RunRow:
+        """A new run of an ended one that keeps its answers, edits and checks up to a step."""
+        journal, row = await self.home.journal(), await self.run(id)
+        if row.state != "ended":
+            raise UsageError(f"{row.id} is {row.state}: only an ended run is forked", hint=f"resolvent watch {row.id}")
+        steps = await journal.steps(row.id)
+        at = next((n for n, step in enumerate(steps) if from_step in (step.name, f"{step.verb}:{step.name}")), None)
+        if at is None:
+            names = ", ".join(dict.fromkeys(f"{step.verb}:{step.name}" for step in steps))
+            raise NotFound(f"{row.id} has no step {from_step}", hint=f"one of: {names}")
+        kept = [step for step in steps[:at] if step.verb in COPIED_VERBS and step.state == "done" and step.result]
+        now = self.home.clock.now()
+        new = RunRow(
+            id=f"r{secrets.token_hex(4)}",
+            playbook=row.playbook,
+            subject=row.subject,
+            title=row.title,
+            forked_from=row.id,
+            created_at=now,
+            updated_at=now,
+            inputs=row.inputs,
+        )
+        await journal.add_run(new, subjects=(row.inputs.issue.key,))
+        await journal.copy_results(new.id, {step.key: step.result["ok"] for step in kept if step.result})
+        return new
+
+
+def _to_try_again(steps: tuple[StepRow, ...]) -> list[StepRow]:
+    """What failed; when nothing did, the last thing an agent was asked."""
+    failed = [step for step in steps if step.state == "failed"]
+    return failed or [step for step in steps if step.verb in ("ask", "edit")][-1:]
+
+
+def _entry_of(row: RunRow) -> Entry:
+    pull, issue = row.inputs.pull_request, row.inputs.issue
+    if pull:
+        return Entry(kind="pull", reference=str(pull.number))
+    if issue.number is None:
+        raise UsageError("a run that came from a file cannot be refreshed", hint="resolvent resolve --file …")
+    return Entry(kind="issue", reference=str(issue.number))

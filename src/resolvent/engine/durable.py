@@ -1,0 +1,142 @@
+"""The durable-execution library, and nothing else of it anywhere: verbs and plays by id, each recorded once."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+from typing import Any
+
+Result = dict[str, Any]
+Perform = Callable[[dict[str, Any]], Awaitable[Result]]
+Play = Callable[[str], Awaitable[Result]]
+
+# Work of another version is never recovered, so this is never raised; our schema number lives in our own tables.
+APPLICATION_VERSION = "1"
+EXECUTOR = "local"
+ATTACHED_POLL_S = 0.02
+
+_workflows: dict[str, Callable[..., Any]] = {}
+_current: list["Durable"] = []
+
+
+class Durable:
+    """At most one per process: the library is a singleton."""
+
+    def __init__(self, url: str, *, perform: Perform, play: Play) -> None:
+        self._url = url
+        self._perform = perform
+        self._play = play
+        self._engine: Any = None
+
+    async def launch(self) -> None:
+        """Open the store and take up what was running when the last process ended."""
+        from dbos import DBOS
+
+        logging.getLogger("dbos").setLevel(logging.ERROR)
+        _register(DBOS)
+        self._engine = _store_engine(self._url)
+        _current[:] = [self]
+        DBOS(
+            config={
+                "name": "resolvent",
+                "system_database_url": _library_url(self._url),
+                "system_database_engine": self._engine,
+                "application_version": APPLICATION_VERSION,
+                "executor_id": EXECUTOR,
+                "serializer": _json_serializer(),
+                "enable_otlp": False,
+                "log_level": "ERROR",
+            }
+        )
+        await asyncio.to_thread(DBOS.launch)
+
+    async def verb(self, id: str, request: dict[str, Any]) -> Result:
+        """Start the verb, attach to it if it runs, or return what it recorded."""
+        return await self._by_id("verb", id, request)
+
+    async def play(self, id: str, run: str) -> Result:
+        """Start one play of a run, or attach to it."""
+        return await self._by_id("play", id, run)
+
+    async def close(self) -> None:
+        """Let go of the library; what still runs is taken up by the next launch."""
+        from dbos import DBOS
+
+        await asyncio.to_thread(DBOS.destroy, workflow_completion_timeout_sec=0)
+        self._engine.dispose()
+        _current.clear()
+
+    async def perform(self, request: dict[str, Any]) -> Result:
+        return await self._perform(request)
+
+    async def perform_play(self, run: str) -> Result:
+        """The playbook runs in a context of its own: inside the library's it could start no verb."""
+        task = asyncio.get_running_loop().create_task(_call(self._play, run), context=Context())
+        return await task
+
+    async def _by_id(self, kind: str, id: str, argument: Any) -> Result:
+        from dbos import DBOS, SetWorkflowID
+
+        with SetWorkflowID(id):
+            handle = await DBOS.start_workflow_async(_workflows[kind], argument)
+        result: Result = await handle.get_result(polling_interval_sec=ATTACHED_POLL_S)
+        return result
+
+
+async def _call(play: Play, run: str) -> Result:
+    return await play(run)
+
+
+def _register(library: Any) -> None:
+    """Name the two workflows once per process; importing this module registers nothing."""
+    if _workflows:
+        return
+
+    @library.workflow(name="verb", max_recovery_attempts=None)  # type: ignore[untyped-decorator]
+    async def verb(request: dict[str, Any]) -> Result:
+        return await _current[0].perform(request)
+
+    @library.workflow(name="play", max_recovery_attempts=None)  # type: ignore[untyped-decorator]
+    async def play(run: str) -> Result:
+        return await _current[0].perform_play(run)
+
+    _workflows.update(verb=verb, play=play)
+
+
+def _json_serializer() -> Any:
+    from dbos._serialization import Serializer
+
+    class Json(Serializer):
+        """Records that outlive this Python: JSON, never pickle."""
+
+        def serialize(self, data: Any) -> str:
+            return json.dumps(data, default=str)
+
+        def deserialize(self, serialized_data: str) -> Any:
+            return json.loads(serialized_data)
+
+        def name(self) -> str:
+            return "resolvent_json"
+
+    return Json()
+
+
+def _library_url(url: str) -> str:
+    return url.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def _store_engine(url: str) -> Any:
+    """Our own engine: SQLite in WAL mode, or Postgres as it is."""
+    import sqlalchemy
+
+    if not url.startswith("sqlite"):
+        return sqlalchemy.create_engine(_library_url(url), pool_pre_ping=True)
+    engine = sqlalchemy.create_engine(url, connect_args={"check_same_thread": False, "timeout": 30})
+
+    @sqlalchemy.event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        for pragma in ("journal_mode=wal", "synchronous=full", "busy_timeout=30000"):
+            connection.execute(f"pragma {pragma}")
+
+    return engine

@@ -1,0 +1,115 @@
+"""The observe verb: what is read from the forge while a run goes on is recorded, so a replay sees the same."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from resolvent.domain.change import Change
+from resolvent.domain.record import Frozen
+from resolvent.domain.subject import RequiredCheck
+from resolvent.engine.requests import Request
+from resolvent.engine.world import World
+from resolvent.errors import NotFound
+
+Seen = dict[str, Any]
+
+
+async def observe(world: World, frozen: Frozen, request: Request) -> Seen:
+    """Read one thing, by name."""
+    return await SIGHTS[request.name](world, frozen, request.inputs["what"])
+
+
+async def _head(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """The head to publish to: our own open pull request's, or the first free name."""
+    trusted = await world.forge.trusted()
+    name, nth = str(what["wanted"]), 1
+    while True:
+        head = name if nth == 1 else f"{name}-{nth}"
+        there = await world.forge.head_of(head)
+        for pull in await world.forge.pull_requests(head=head):
+            if pull.state == "open" and pull.author in trusted:
+                return {
+                    "head": head,
+                    "expect": pull.head_commit,
+                    "number": pull.number,
+                    "summary": f"{head}, continued",
+                }
+        if there is None:
+            return {"head": head, "expect": None, "number": None, "summary": head}
+        nth += 1
+
+
+async def _pushed(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """The commit our push may replace: the one we know, or one an agent pushed that holds the very same files."""
+    known, there = str(what["known"]), await world.forge.head_of(str(what["head"]))
+    if there is None or there == known:
+        return {"expect": known, "summary": "as we left it"}
+    await world.forge.fetch(world.repository.path, there)
+    same = (await world.repository.change(there)).tree == what["tree"]
+    said = f"{'the same files' if same else 'something else'} at {there[:10]}"
+    return {"expect": there if same else known, "summary": said}
+
+
+async def _reported_pull(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """Is the pull request an agent says it made really there, open, and on that head?"""
+    try:
+        pull = await world.forge.pull_request(str(what["number"]))
+    except NotFound:
+        return {"pull_request": None, "summary": f"#{what['number']} does not exist"}
+    real = pull.state == "open" and pull.head == what["head"] and not pull.from_fork and pull.base == frozen.base_branch
+    if not real:
+        return {"pull_request": None, "summary": f"#{pull.number} is not an open pull request of {what['head']}"}
+    await world.forge.fetch(world.repository.path, pull.head_commit)
+    there = await world.repository.change(pull.head_commit)
+    return {
+        "pull_request": pull.model_dump(mode="json"),
+        "tree": there.tree,
+        "summary": f"{pull.url} is there",
+    }
+
+
+async def _required_checks(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """Wait for CI's word on one commit, as long as the policy says."""
+    checks = await world.forge.await_checks(str(what["commit"]), timeout_s=frozen.policy.ci_wait)
+    return {"checks": [check.model_dump(mode="json") for check in checks], "summary": _states(checks)}
+
+
+async def _checks_on_base(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """What CI says of the base under the same names, without waiting."""
+    checks = await world.forge.required_checks(str(what["commit"]))
+    return {"checks": [check.model_dump(mode="json") for check in checks], "summary": _states(checks)}
+
+
+async def _rerun(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """Have CI run a red check once more, and wait for what it says."""
+    check = RequiredCheck.model_validate(what["check"])
+    there = next(seen for seen in await world.forge.required_checks(check.commit) if seen.name == check.name)
+    if there.attempt == check.attempt:
+        await world.forge.rerun(check)
+        world.boundary("during", f"rerun {check.name}")
+    checks = await world.forge.await_checks(check.commit, timeout_s=frozen.policy.ci_wait)
+    again = next(seen for seen in checks if seen.name == check.name)
+    return {"check": again.model_dump(mode="json"), "summary": f"{again.name}: {again.state}"}
+
+
+async def _base(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """The base branch as it is now, and what of the change does not merge onto it."""
+    now = await world.forge.fetch(world.repository.path, frozen.base_branch)
+    onto = await world.repository.change(now)
+    conflicts = await world.repository.conflicts(Change.model_validate(what["change"]), onto)
+    said = f"{onto}, {'clean' if not conflicts else f'{len(conflicts)} conflicts'}"
+    return {"base": onto.model_dump(mode="json"), "conflicts": list(conflicts), "summary": said}
+
+
+SIGHTS: dict[str, Callable[[World, Frozen, Seen], Awaitable[Seen]]] = {
+    "head": _head,
+    "pushed": _pushed,
+    "reported_pull": _reported_pull,
+    "required_checks": _required_checks,
+    "checks_on_base": _checks_on_base,
+    "rerun": _rerun,
+    "base": _base,
+}
+
+
+def _states(checks: tuple[RequiredCheck, ...]) -> str:
+    return ", ".join(f"{check.name} {check.state}" for check in checks) or "no required checks"

@@ -1,0 +1,191 @@
+"""The worker: the one process that executes. It plays queued runs, takes up interrupted ones, and cancels."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from resolvent.domain.decision import Question
+from resolvent.domain.events import RunEnded, RunResumed, RunStarted
+from resolvent.domain.outcome import EXIT_CODES, CalledOff, Escalated, Failed, Outcome
+from resolvent.domain.record import RunRow
+from resolvent.engine.durable import Durable
+from resolvent.engine.perform import perform
+from resolvent.engine.report import outcome_document
+from resolvent.engine.requests import Request
+from resolvent.engine.run import Run
+from resolvent.engine.world import World
+from resolvent.errors import Bug, Cancelled, ResolventError, StoreBusy, Suspended, UnknownPlaybook, UsageError
+
+Playbook = Callable[[Run], Awaitable[Outcome]]
+WITH_JOBS = ("ask", "edit", "check")
+LOOK_AGAIN_S = 0.2
+
+
+class Worker:
+    """Executes runs until it is told to stop. The caller holds the daemon lock."""
+
+    def __init__(self, world: World, *, store_url: str, playbooks: Mapping[str, Playbook], runs: int = 4) -> None:
+        self._world = world
+        self._playbooks = playbooks
+        self._durable = Durable(store_url, perform=self._perform, play=self._play)
+        self._slots = asyncio.Semaphore(runs)
+        self._playing: dict[str, asyncio.Task[None]] = {}
+        self._active: dict[str, tuple[Run, asyncio.Task[Outcome]]] = {}
+        self._verbs: dict[str, tuple[asyncio.Future[None], str]] = {}
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def launch(self) -> None:
+        """Open the store; whatever a dead process left running is taken up again by itself."""
+        await self._durable.launch()
+
+    async def work(self, *, until: Callable[[], Awaitable[bool]]) -> None:
+        """Play what is queued and cancel what should be, until the condition holds; StoreBusy if the store broke."""
+        while not await until():
+            await self._look_around()
+            changed: asyncio.Future[None] = asyncio.ensure_future(self._world.journal.changed())
+            await asyncio.wait((changed, self._broken), return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+            if self._broken.done():
+                self._broken.result()
+
+    async def idle(self) -> bool:
+        """Nothing is queued or running."""
+        return not await self._world.journal.runs(states=("queued", "running"))
+
+    async def drain(self, *, jobs: bool) -> None:
+        """Start nothing new, and return when the effects under way are done; with jobs, when those have ended too."""
+        self._world.draining.set()
+        while waited := [done for done, verb in self._verbs.values() if jobs or verb not in WITH_JOBS]:
+            await asyncio.wait(waited)
+
+    async def close(self) -> None:
+        """Let go. What still runs is taken up by the next worker."""
+        await self._durable.close()
+
+    async def _look_around(self) -> None:
+        for row in reversed(await self._world.journal.runs(states=("queued", "running", "waiting"))):
+            if row.cancelling:
+                await self._cancel(row)
+            elif row.state != "waiting" and f"{row.id}~{row.plays}" not in self._playing:
+                id = f"{row.id}~{row.plays}"
+                self._playing[id] = asyncio.create_task(self._start(id, row.id))
+
+    async def _start(self, id: str, run: str) -> None:
+        async with self._slots:
+            await self._durable.play(id, run)
+        # Wakes `work`, so that it looks whether this was what it waited for.
+        await self._world.journal.set_state(run, (await self._world.journal.run(run)).state)
+
+    async def _perform(self, request: dict[str, Any]) -> dict[str, Any]:
+        id = Request.model_validate(request).id
+        done = asyncio.get_running_loop().create_future()
+        self._verbs[id] = (done, request["verb"])
+        try:
+            return await perform(self._world, request)
+        except StoreBusy as error:
+            return await self._break(error)
+        finally:
+            del self._verbs[id]
+            done.set_result(None)
+
+    async def _break(self, error: StoreBusy) -> dict[str, Any]:
+        """The record cannot be kept, so nothing may be said to have happened: stop here, for ever, and be restarted."""
+        if not self._broken.done():
+            self._broken.set_exception(error)
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nothing completes this future")
+
+    async def _play(self, id: str) -> dict[str, Any]:
+        """One play of a run: to its end, or to a question. Nothing is raised into the library."""
+        try:
+            row = await self._world.journal.run(id)
+            if row.state == "ended":
+                return {"state": "ended"}
+            await self._begin(row)
+            return await self._to_an_end(row)
+        except StoreBusy as error:
+            return await self._break(error)
+
+    async def _begin(self, row: RunRow) -> None:
+        journal, now = self._world.journal, self._world.clock.now()
+        started = RunStarted(playbook=row.playbook, subject=row.subject, title=row.title, base=row.inputs.base.commit)
+        await journal.tell(row.id, started, at=now, key="started")
+        if row.plays > 1:
+            await journal.tell(row.id, RunResumed(play=row.plays), at=now, key=f"play:{row.plays}")
+        await journal.set_state(row.id, "running")
+
+    async def _to_an_end(self, row: RunRow) -> dict[str, Any]:
+        run = Run(row, world=self._world, durable=self._durable)
+        task = asyncio.ensure_future(self._playbook(row)(run))
+        self._active[row.id] = (run, task)
+        try:
+            outcome = await task
+        except Suspended as question:
+            await self._world.journal.set_state(row.id, "waiting", reason=str(question))
+            return {"state": "waiting"}
+        except (Cancelled, asyncio.CancelledError):
+            if not run.cancelled:
+                raise
+            outcome = CalledOff(reason="cancelled by a person")
+        except StoreBusy:
+            raise
+        except UsageError as error:
+            outcome = Failed(reason=f"{type(error).__name__}: {error.message}")
+        except Bug as error:
+            return await self._park(row, error)
+        except ResolventError as error:
+            outcome = Escalated(reason=f"{type(error).__name__}: {error.message}")
+        finally:
+            del self._active[row.id]
+        await self._end(row, outcome)
+        return {"state": "ended"}
+
+    def _playbook(self, row: RunRow) -> Playbook:
+        if row.playbook not in self._playbooks:
+            raise UnknownPlaybook(f"no playbook is called {row.playbook}", hint="resolvent --help")
+        return self._playbooks[row.playbook]
+
+    async def _park(self, row: RunRow, error: Bug) -> dict[str, Any]:
+        """An invariant broke: nothing more happens until a person looked."""
+        text = f"{type(error).__name__}: {error.message}"
+        question = Question(key=f"bug:{row.plays}", text=text, choices=("retry", "stop"))
+        await self._world.journal.ask(row.id, question, at=self._world.clock.now())
+        await self._world.journal.set_state(row.id, "waiting", reason=text)
+        return {"state": "waiting"}
+
+    async def _end(self, row: RunRow, outcome: Outcome) -> None:
+        journal = self._world.journal
+        document = await outcome_document(journal, row, outcome)
+        told = RunEnded(outcome=outcome.outcome, reason=outcome.reason)
+        await journal.tell(row.id, told, at=self._world.clock.now(), key=f"ended:{row.plays}")
+        # Whoever must look at a run that did not end well finds its branches as they were left.
+        if EXIT_CODES[outcome.outcome] == 0:
+            for branch in await journal.branches(row.id):
+                await self._world.workspace.drop(branch.id)
+        # Last, because a run that is recorded as ended is never taken up again.
+        await journal.end_run(row.id, outcome=outcome.outcome, reason=outcome.reason, result=document)
+
+    async def _cancel(self, row: RunRow) -> None:
+        """Refuse new verbs, stop the playbook, end every job with its descendants, then say so."""
+        active = self._active.get(row.id)
+        if active:
+            active[0].cancelled = True
+        # A verb on its way may start a job just after we looked: look until no such verb is left.
+        while True:
+            await cancel_jobs(self._world, row.id)
+            verbs = [
+                done for id, (done, verb) in self._verbs.items() if id.startswith(f"{row.id}/") and verb in WITH_JOBS
+            ]
+            if not verbs:
+                break
+            await asyncio.wait(verbs, timeout=LOOK_AGAIN_S)
+        if active:
+            active[1].cancel()
+        elif row.id not in self._active:
+            await self._end(row, CalledOff(reason="cancelled by a person"))
+
+
+async def cancel_jobs(world: World, run: str) -> None:
+    """End every job of the run; return when no descendant is left."""
+    running = [job.id for job in await world.journal.jobs(run) if world.jobs.running(job.id)]
+    await asyncio.gather(*(world.jobs.cancel(job) for job in running))

@@ -1,0 +1,1 @@
+"""One Markdown file per agent step."""

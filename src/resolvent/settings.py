@@ -1,0 +1,182 @@
+"""resolvent.toml → Settings; the only reader of the environment."""
+
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from resolvent.domain.job import Limits
+from resolvent.domain.record import AgentChoice
+from resolvent.errors import ConfigError
+from resolvent.settings_layers import Key, Layer, blamed, file_layer, flag_layer, merged, refuse
+from resolvent.settings_sections import BUILT_IN, FORGE_TOKENS, AgentDefinition, Settings
+
+__all__ = [
+    "ROLES",
+    "Role",
+    "Settings",
+    "agent_choice",
+    "agent_environment",
+    "environment",
+    "forge_token",
+    "load",
+    "state_directory",
+    "store_url",
+    "template",
+]
+
+Role = Literal["writer", "reader", "arbiter"]
+ROLES: tuple[Role, ...] = ("writer", "reader", "arbiter")
+# Said under [checks] since they are about CI; the policy of a run carries them.
+_RESPELLED: dict[Key, Key] = {("policy", name): ("checks", name) for name in ("ci_required", "ci_wait")}
+
+
+def environment() -> dict[str, str]:
+    """The variables of this process, for `load` and its companions."""
+    return dict(os.environ)
+
+
+def load(directory: Path, *, environ: Mapping[str, str], overrides: Sequence[str] = ()) -> Settings:
+    """Default < user file < repository file < local file < flags; ConfigError says who said what is wrong."""
+    user = _home(environ, "XDG_CONFIG_HOME", ".config")
+    places = [user / "resolvent/config.toml"] if user else []
+    places += [directory.absolute() / name for name in ("resolvent.toml", "resolvent.local.toml")]
+    layers = [file_layer(place, Settings) for place in places] + [flag_layer(text, Settings) for text in overrides]
+    settings, said = merged([_respelled(layer) for layer in layers], Settings)
+    for key, message in _faults(settings):
+        refuse(*blamed(key, said, message))
+    named_by_ci = {"ci_required": settings.checks.ci_required, "ci_wait": settings.checks.ci_wait}
+    policy = settings.policy.model_copy(update=named_by_ci)
+    return settings.model_copy(update={"policy": policy, "directory": directory.absolute()})
+
+
+def _respelled(layer: Layer) -> Layer:
+    for key, said in layer.items():
+        if _RESPELLED.get(key) in layer:
+            refuse(said.where, f"{said.spelled} and {'.'.join(_RESPELLED[key])} are the same setting: keep one")
+    return {_RESPELLED.get(key, key): said for key, said in layer.items()}
+
+
+def _faults(settings: Settings) -> Iterator[tuple[Key, str]]:
+    """What only the whole can show, with the key that should change."""
+    agents = settings.agents
+    for role in ROLES:
+        name = getattr(agents, role).partition(":")[0]
+        if name not in agents.defined and (name or role != "arbiter"):
+            close = difflib.get_close_matches(name, agents.defined, n=1)
+            yield ("agents", role), f"names no agent{f'; did you mean {close[0]}?' if close else ''}"
+    for name, definition in agents.defined.items():
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name, re.ASCII):
+            yield ("agents", name), "is not a name for an agent"
+        if _use(name, definition) in ("command", "acp") and not any(definition.command[:1]):
+            yield ("agents", name, "command"), 'must name a program, as in ["python3", "my_agent.py"]'
+        if settings.forge.token.removeprefix("$") in definition.env:
+            yield ("agents", name, "env"), "must not hold the variable of forge.token: no agent ever sees it"
+
+
+def _use(name: str, definition: AgentDefinition) -> str:
+    return definition.use or (name if name in BUILT_IN else "command")
+
+
+def agent_choice(settings: Settings, role: Role) -> AgentChoice:
+    """Who plays a role, as a run freezes it; paths of the command are those of the repository, not of a branch."""
+    agents = settings.agents
+    name, _, model = (getattr(agents, role) or agents.reader).partition(":")
+    definition = agents.defined[name]
+    return AgentChoice(
+        name=name,
+        use=_use(name, definition),
+        command=tuple(_placed(word, settings.directory, first=not at) for at, word in enumerate(definition.command)),
+        env=definition.env,
+        model=model or definition.model,
+        limits=Limits(
+            wall_s=definition.wall or settings.sandbox.wall, idle_s=definition.idle, output_bytes=definition.output
+        ),
+    )
+
+
+def _placed(word: str, directory: Path, *, first: bool) -> str:
+    # An agent may edit its branch: a program of the repository is started from where no agent can write.
+    if "/" not in word or word.startswith("/"):
+        return word
+    return str(directory / word) if first or (directory / word).is_file() else word
+
+
+def agent_environment(choice: AgentChoice, environ: Mapping[str, str], *, token: str = "") -> dict[str, str]:
+    """The allow-listed variables that are set; `token` is the configured `forge.token`, refused like every other."""
+    withheld = (*FORGE_TOKENS, token.removeprefix("$"))
+    secrets = {environ[name] for name in withheld if environ.get(name)}
+    allowed = {name: environ[name] for name in choice.env if name in environ}
+    for name, value in allowed.items():
+        if name in withheld or value in secrets:
+            raise ConfigError(
+                f"agents.{choice.name}.env holds {name}, and that is a forge token: it never enters an agent's process",
+                hint=f"take {name} out of agents.{choice.name}.env",
+            )
+        if not value.isprintable() and "\udc80" <= max(value) <= "\udfff":
+            raise ConfigError(f"${name} is not UTF-8", hint=f"unset {name}")
+    return allowed
+
+
+def forge_token(settings: Settings, environ: Mapping[str, str]) -> str:
+    """The secret itself, for the forge's adapter alone; empty when none is configured."""
+    return _secret(settings.forge.token, environ, key="forge.token") if settings.forge.token else ""
+
+
+def store_url(settings: Settings, *, state: Path, environ: Mapping[str, str]) -> str:
+    """Where the record is kept: a SQLite file in the state directory unless another store is named."""
+    url = settings.store.url
+    if url.startswith("$"):
+        return _secret(url, environ, key="store.url")
+    return url or f"sqlite:///{state / 'resolvent.db'}"
+
+
+def _secret(named: str, environ: Mapping[str, str], *, key: str) -> str:
+    name = named.removeprefix("$")
+    if not environ.get(name):
+        raise ConfigError(f"{key} is read from ${name}, which is not set", hint=f"export {name}=…")
+    return environ[name]
+
+
+def state_directory(repository: Path, *, environ: Mapping[str, str]) -> Path:
+    """The private directory of a repository's state, made if need be; ConfigError when it is somebody else's."""
+    named = environ.get("RESOLVENT_HOME")
+    if named:
+        place = Path(named)
+    else:
+        state = _home(environ, "XDG_STATE_HOME", ".local/state")
+        path = os.fsencode(repository.resolve())
+        name = re.sub(r"[^\w.-]+", "-", repository.resolve().name, flags=re.ASCII).strip("-.")[:40] or "repository"
+        place = (state or Path()) / "resolvent" / f"{name}-{hashlib.sha256(path).hexdigest()[:10]}"
+    if not place.is_absolute():
+        raise ConfigError(
+            "there is no place for our state: neither $RESOLVENT_HOME nor $HOME is an absolute path",
+            hint="export RESOLVENT_HOME=/absolute/path",
+        )
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = place.stat()
+        if found.st_uid != os.geteuid():
+            raise ConfigError(f"{place} belongs to another user", hint="export RESOLVENT_HOME=$HOME/.resolvent")
+        place.chmod(0o700)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{place} cannot hold our state: {why}", hint="export RESOLVENT_HOME=…") from error
+    return place
+
+
+def _home(environ: Mapping[str, str], variable: str, otherwise: str) -> Path | None:
+    for named, below in ((environ.get(variable), "."), (environ.get("HOME"), otherwise)):
+        # A relative one is to be ignored, says the XDG specification.
+        if named and Path(named).is_absolute():
+            return Path(named) / below
+    return None
+
+
+def template() -> str:
+    """A commented resolvent.toml that shows every default and changes none."""
+    return files("resolvent").joinpath("template.toml").read_text(encoding="utf-8")

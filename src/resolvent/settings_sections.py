@@ -1,0 +1,174 @@
+"""The sections of resolvent.toml: every key, its type and its default."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+
+from resolvent.domain.gate import Policy
+from resolvent.domain.model import Value
+
+BUILT_IN = ("claude", "codex")
+FORGE_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "GITLAB_TOKEN")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+def _seconds(value: object) -> object:
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", value, re.ASCII) if isinstance(value, str) else None
+    if found:
+        return float(found[1]) * _SECONDS[found[2]]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError('must be a duration: "90s", "30m", "2h", "1d" or a number of seconds')
+    return value
+
+
+def _bytes(value: object) -> object:
+    found = re.fullmatch(r"(\d{1,9})([KMGT]?)(?:i?B)?", value, re.ASCII) if isinstance(value, str) else None
+    if found:
+        return int(found[1]) * _BYTES[found[2]]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError('must be a size: "512M", "4G" or a number of bytes')
+    return value
+
+
+def _named_secret(value: str) -> str:
+    if value and not re.fullmatch(rf"\${_NAME}", value):
+        raise ValueError('holds a secret: name a variable instead, as in "$GITHUB_TOKEN"')
+    return value
+
+
+def _repository(value: str) -> str:
+    if value and not re.fullmatch(r"[\w.-]+/[\w.-]+", value, re.ASCII):
+        raise ValueError('must be "owner/name"')
+    return value
+
+
+def _store_url(value: str) -> str:
+    if not value or re.fullmatch(rf"\${_NAME}", value):
+        return value
+    try:
+        parts = urlsplit(value)
+        secret = parts.password or {"password", "sslpassword"} & parse_qs(parts.query).keys()
+    except ValueError:
+        raise ValueError("is not a URL") from None
+    if secret:
+        raise ValueError('holds a password: name a variable that holds the URL instead, as in "$DATABASE_URL"')
+    if parts.scheme not in ("sqlite", "postgresql", "postgres"):
+        raise ValueError('must be "sqlite:////path/file.db", "postgresql://…" or "$NAME"')
+    return value
+
+
+def _allowed(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
+        raise ValueError("must hold names of variables, never values")
+    if name in FORGE_TOKENS:
+        raise ValueError(f"must not hold {name}: a forge token never enters an agent's process")
+    if name in ("HOME", "TMPDIR") or name.startswith("RESOLVENT_"):
+        raise ValueError(f"must not hold {name}: every agent is given its own")
+    return name
+
+
+Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=30 * 86400, allow_inf_nan=False)]
+Patience = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=30 * 86400, allow_inf_nan=False)]
+Size = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
+
+
+class ForgeSettings(Value):
+    """Where issues and pull requests live."""
+
+    kind: Literal["local", "github"] = "local"
+    repo: Annotated[str, AfterValidator(_repository)] = ""
+    token: Annotated[str, AfterValidator(_named_secret)] = ""
+    trusted_logins: tuple[str, ...] = ()
+
+
+class CheckSettings(Value):
+    """The commands that prove a change; an empty one is not run."""
+
+    build: str = ""
+    test: str = ""
+    smoke: str = ""
+    timeout: Duration = 3600.0
+    ci_required: bool = True
+    ci_wait: Patience = 1800.0
+
+    @property
+    def commands(self) -> dict[Literal["build", "test", "smoke"], str]:
+        """Those that are configured, in the order they are run."""
+        every: dict[Literal["build", "test", "smoke"], str] = {
+            "build": self.build,
+            "test": self.test,
+            "smoke": self.smoke,
+        }
+        return {kind: command for kind, command in every.items() if command.strip()}
+
+
+class AgentDefinition(Value):
+    """One agent: the program that is started and what it may take."""
+
+    use: Literal["command", "scripted", "claude", "codex", "acp"] | None = None
+    command: tuple[str, ...] = ()
+    env: tuple[Annotated[str, AfterValidator(_allowed)], ...] = ()
+    model: str = ""
+    wall: Duration | None = None
+    idle: Duration | None = None
+    output: Size = 64 << 20
+
+
+class AgentSettings(Value):
+    """Who plays which role, and the agents there are besides the built-in ones."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, AgentDefinition]
+
+    writer: str = "claude"
+    reader: str = "codex"
+    arbiter: str = ""
+
+    @property
+    def defined(self) -> dict[str, AgentDefinition]:
+        """By name; a definition of a built-in name changes that agent."""
+        return {name: AgentDefinition() for name in BUILT_IN} | (self.__pydantic_extra__ or {})
+
+
+class SandboxSettings(Value):
+    """What a branch may reach and take."""
+
+    rung: Literal["auto", "plain"] = "auto"
+    network: tuple[str, ...] = ()
+    cpu: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    memory: Size | None = None
+    disk: Size | None = None
+    wall: Duration = 7200.0
+
+
+class StoreSettings(Value):
+    """Where the record is kept; empty is a SQLite file in the state directory."""
+
+    url: Annotated[str, AfterValidator(_store_url)] = ""
+
+
+class LimitSettings(Value):
+    """How much happens at once, and what a run may cost."""
+
+    agents: int = Field(default=4, ge=1, le=1000)
+    checks: int = Field(default=2, ge=1, le=1000)
+    runs: int = Field(default=4, ge=1, le=1000)
+    cost_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class Settings(Value):
+    """Everything a person may set; `directory` is the repository it was read for."""
+
+    forge: ForgeSettings = ForgeSettings()
+    checks: CheckSettings = CheckSettings()
+    agents: AgentSettings = AgentSettings()
+    policy: Policy = Policy()
+    sandbox: SandboxSettings = SandboxSettings()
+    store: StoreSettings = StoreSettings()
+    limits: LimitSettings = LimitSettings()
+    directory: Path = Path()

@@ -1,0 +1,64 @@
+"""Play one scene of a story as an agent would: read the prompt, edit files, answer. Standard library only.
+
+A story is a JSON list of scenes; the first one that fits is played:
+  {"step": "review", "turn": 1, "when": ["text that stands in the prompt"], "holds": {"path": "text in that file"},
+   "write": {"path": "text", "gone.txt": null}, "say": "text on standard output", "answer": {…}, "usage": {…},
+   "exit": 0}
+Nothing is remembered between scenes, so a job that is started again plays the same scene.
+"""
+
+import json
+import os
+import sys
+
+
+def main() -> int:
+    """Find the scene and play it; a prompt no scene fits is an error, as it would be for any confused agent."""
+    prompt = sys.stdin.read()
+    with open(sys.argv[1], encoding="utf-8") as story:
+        scenes = json.load(story)
+    step, turn = os.environ["RESOLVENT_STEP"], int(os.environ["RESOLVENT_TURN"])
+    for scene in scenes:
+        fits = scene["step"] == step and scene.get("turn", turn) == turn
+        if fits and all(text in prompt for text in scene.get("when", [])) and holds(scene.get("holds", {})):
+            return play(scene)
+    sys.stderr.write(f"no scene for step {step}, turn {turn}\n")
+    return 1
+
+
+def holds(files: dict) -> bool:  # type: ignore[type-arg]
+    """Every file is there and holds its text."""
+    for path, text in files.items():
+        if not os.path.isfile(path):
+            return False
+        with open(path, encoding="utf-8") as file:
+            if text not in file.read():
+                return False
+    return True
+
+
+def play(scene: dict) -> int:  # type: ignore[type-arg]
+    """Do what the scene says."""
+    for path, text in scene.get("write", {}).items():
+        if text is None:
+            os.unlink(path)
+            continue
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    if "usage" in scene:
+        leave("RESOLVENT_USAGE", scene["usage"])
+    if "answer" in scene:
+        leave("RESOLVENT_ANSWER", scene["answer"])
+    sys.stdout.write(scene.get("say", ""))
+    return int(scene.get("exit", 0))
+
+
+def leave(variable: str, value: object) -> None:
+    """Write JSON where the contract says."""
+    with open(os.environ[variable], "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
