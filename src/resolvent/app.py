@@ -160,15 +160,16 @@ class App:
 
     async def tail(self, run: str, *, after: int = 0) -> AsyncIterator[Recorded]:
         """Events as they happen, until the run has ended or waits for a person."""
-        journal = await self.home.journal()
+        journal, seen = await self.home.journal(), 0
         while True:
             settled = (await journal.run(run)).state in ("ended", "waiting")
-            for recorded in await journal.events(run, after=after):
-                after = recorded.seq
-                yield recorded
+            while page := await journal.events(run, after=after):
+                for recorded in page:
+                    after = recorded.seq
+                    yield recorded
             if settled:
                 return
-            await journal.changed()
+            seen = await journal.changed(since=seen)
 
     async def decide(self, id: str, choice: str, *, by: str, reason: str = "") -> Decision:
         """Answer the open question of a waiting run and queue it again."""
@@ -179,7 +180,7 @@ class App:
         now, key = self.home.clock.now(), questions[0].key
         decision = await journal.decide(row.id, key, choice, by=by, reason=reason, at=now)
         await journal.tell(row.id, DecisionMade(key=key, answer=choice, by=by), at=now, key=f"made:{key}")
-        if row.state == "waiting":
+        if (await journal.run(row.id)).state == "waiting":
             await journal.reopen(row.id, subjects=())
         return decision
 

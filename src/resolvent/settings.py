@@ -1,8 +1,6 @@
-"""resolvent.toml → Settings; the only reader of the environment."""
+"""resolvent.toml → Settings."""
 
 import difflib
-import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -12,6 +10,7 @@ from typing import Literal
 from resolvent.domain.job import Limits
 from resolvent.domain.record import AgentChoice
 from resolvent.errors import ConfigError
+from resolvent.places import configuration_files, environment, state_directory, store_file
 from resolvent.settings_layers import Key, Layer, blamed, file_layer, flag_layer, merged, refuse
 from resolvent.settings_sections import BUILT_IN, FORGE_TOKENS, AgentDefinition, Settings
 
@@ -35,17 +34,10 @@ ROLES: tuple[Role, ...] = ("writer", "reader", "arbiter")
 _RESPELLED: dict[Key, Key] = {("policy", name): ("checks", name) for name in ("ci_required", "ci_wait")}
 
 
-def environment() -> dict[str, str]:
-    """The variables of this process, for `load` and its companions."""
-    return dict(os.environ)
-
-
 def load(directory: Path, *, environ: Mapping[str, str], overrides: Sequence[str] = ()) -> Settings:
     """Default < user file < repository file < local file < flags; ConfigError says who said what is wrong."""
-    user = _home(environ, "XDG_CONFIG_HOME", ".config")
-    places = [user / "resolvent/config.toml"] if user else []
-    places += [directory.absolute() / name for name in ("resolvent.toml", "resolvent.local.toml")]
-    layers = [file_layer(place, Settings) for place in places] + [flag_layer(text, Settings) for text in overrides]
+    files_said = [file_layer(place, Settings) for place in configuration_files(directory, environ=environ)]
+    layers = files_said + [flag_layer(text, Settings) for text in overrides]
     settings, said = merged([_respelled(layer) for layer in layers], Settings)
     for key, message in _faults(settings):
         refuse(*blamed(key, said, message))
@@ -132,7 +124,7 @@ def store_url(settings: Settings, *, state: Path, environ: Mapping[str, str]) ->
     url = settings.store.url
     if url.startswith("$"):
         return _secret(url, environ, key="store.url")
-    return url or f"sqlite:///{state / 'resolvent.db'}"
+    return url or f"sqlite:///{store_file(state)}"
 
 
 def _secret(named: str, environ: Mapping[str, str], *, key: str) -> str:
@@ -140,41 +132,6 @@ def _secret(named: str, environ: Mapping[str, str], *, key: str) -> str:
     if not environ.get(name):
         raise ConfigError(f"{key} is read from ${name}, which is not set", hint=f"export {name}=…")
     return environ[name]
-
-
-def state_directory(repository: Path, *, environ: Mapping[str, str]) -> Path:
-    """The private directory of a repository's state, made if need be; ConfigError when it is somebody else's."""
-    named = environ.get("RESOLVENT_HOME")
-    if named:
-        place = Path(named)
-    else:
-        state = _home(environ, "XDG_STATE_HOME", ".local/state")
-        path = os.fsencode(repository.resolve())
-        name = re.sub(r"[^\w.-]+", "-", repository.resolve().name, flags=re.ASCII).strip("-.")[:40] or "repository"
-        place = (state or Path()) / "resolvent" / f"{name}-{hashlib.sha256(path).hexdigest()[:10]}"
-    if not place.is_absolute():
-        raise ConfigError(
-            "there is no place for our state: neither $RESOLVENT_HOME nor $HOME is an absolute path",
-            hint="export RESOLVENT_HOME=/absolute/path",
-        )
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = place.stat()
-        if found.st_uid != os.geteuid():
-            raise ConfigError(f"{place} belongs to another user", hint="export RESOLVENT_HOME=$HOME/.resolvent")
-        place.chmod(0o700)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{place} cannot hold our state: {why}", hint="export RESOLVENT_HOME=…") from error
-    return place
-
-
-def _home(environ: Mapping[str, str], variable: str, otherwise: str) -> Path | None:
-    for named, below in ((environ.get(variable), "."), (environ.get("HOME"), otherwise)):
-        # A relative one is to be ignored, says the XDG specification.
-        if named and Path(named).is_absolute():
-            return Path(named) / below
-    return None
 
 
 def template() -> str:

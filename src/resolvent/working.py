@@ -72,12 +72,14 @@ class Session:
 
     async def _follow_other(self, lock: DaemonLock, settled: Callable[[], Awaitable[bool]]) -> None:
         """Until the run is settled, or the other worker is gone."""
-        journal = await self._home.journal()
+        journal, seen = await self._home.journal(), 0
         taken = asyncio.ensure_future(lock.wait())
         try:
             while not taken.done() and not await settled():
-                changed = asyncio.ensure_future(journal.changed())
-                await asyncio.wait({taken, changed}, return_when=asyncio.FIRST_COMPLETED)
+                changed = asyncio.ensure_future(journal.changed(since=seen))
+                await asyncio.wait((taken, changed), return_when=asyncio.FIRST_COMPLETED)
+                if changed.done():
+                    seen = changed.result()
                 changed.cancel()
         finally:
             taken.cancel()

@@ -399,7 +399,7 @@ def test_several_findings_keep_their_order_their_further_lines_and_their_reprodu
         ("NO_P0_P1\n" + findings(FINDING), "'NO_P0_P1' stands outside the last verdict"),
         ("BEGIN_P0_P1_FINDINGS\nNO_P0_P1", "'BEGIN_P0_P1_FINDINGS' stands outside the last verdict"),
         (f"{findings(FINDING)}\n{findings(FINDING, FINDING)}", "stands outside the last verdict"),
-        ("NO_P0_P1.", "there is no verdict"),
+        ("NO_P0_P1.", "a token must be a whole line, not indented, quoted or decorated"),
         ("Verdict: NO_P0_P1", "there is no verdict"),
         ("NO_IN_SCOPE_P0_P1", "there is no verdict"),
         ("NO_P0_P1\nThanks!", "nothing may follow the verdict, but the last line is 'Thanks!'"),

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from typing import Any
 
 Result = dict[str, Any]
-Perform = Callable[[dict[str, Any]], Awaitable[Result]]
-Play = Callable[[str], Awaitable[Result]]
+Perform = Callable[[dict[str, Any]], Coroutine[Any, Any, Result]]
+Play = Callable[[str], Coroutine[Any, Any, Result]]
 
 # Work of another version is never recovered, so this is never raised; our schema number lives in our own tables.
 APPLICATION_VERSION = "1"
@@ -36,6 +37,7 @@ class Durable:
         logging.getLogger("dbos").setLevel(logging.ERROR)
         _register(DBOS)
         self._engine = _store_engine(self._url)
+        self._loop = asyncio.get_running_loop()
         _current[:] = [self]
         DBOS(
             config={
@@ -64,16 +66,24 @@ class Durable:
         from dbos import DBOS
 
         await asyncio.to_thread(DBOS.destroy, workflow_completion_timeout_sec=0)
+        # The library made its own pool the loop's, and has just shut it down.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         self._engine.dispose()
         _current.clear()
 
     async def perform(self, request: dict[str, Any]) -> Result:
-        return await self._perform(request)
+        """Do a verb's work."""
+        return await self._at_home(self._perform(request))
 
     async def perform_play(self, run: str) -> Result:
-        """The playbook runs in a context of its own: inside the library's it could start no verb."""
-        task = asyncio.get_running_loop().create_task(_call(self._play, run), context=Context())
-        return await task
+        """Play a run in a context of its own: inside the library's it could start no verb."""
+        return await self._at_home(self._play(run))
+
+    async def _at_home(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Recovered work is taken up in a loop of the library's; ours is where semaphores and jobs live."""
+        if asyncio.get_running_loop() is self._loop:
+            return await self._loop.create_task(work, context=Context())
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_apart(work), self._loop))
 
     async def _by_id(self, kind: str, id: str, argument: Any) -> Result:
         from dbos import DBOS, SetWorkflowID
@@ -84,8 +94,8 @@ class Durable:
         return result
 
 
-async def _call(play: Play, run: str) -> Result:
-    return await play(run)
+async def _apart(work: Coroutine[Any, Any, Result]) -> Result:
+    return await asyncio.get_running_loop().create_task(work, context=Context())
 
 
 def _register(library: Any) -> None:

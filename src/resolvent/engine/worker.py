@@ -40,13 +40,15 @@ class Worker:
 
     async def work(self, *, until: Callable[[], Awaitable[bool]]) -> None:
         """Play what is queued and cancel what should be, until the condition holds; StoreBusy if the store broke."""
+        seen = 0
         while not await until():
             await self._look_around()
-            changed: asyncio.Future[None] = asyncio.ensure_future(self._world.journal.changed())
+            changed = asyncio.ensure_future(self._world.journal.changed(since=seen))
             await asyncio.wait((changed, self._broken), return_when=asyncio.FIRST_COMPLETED)
-            changed.cancel()
             if self._broken.done():
+                changed.cancel()
                 self._broken.result()
+            seen = changed.result()
 
     async def idle(self) -> bool:
         """Nothing is queued or running."""
@@ -60,6 +62,8 @@ class Worker:
 
     async def close(self) -> None:
         """Let go. What still runs is taken up by the next worker."""
+        settled = [task for id, task in self._playing.items() if id.partition("~")[0] not in self._active]
+        await asyncio.gather(*settled)
         await self._durable.close()
 
     async def _look_around(self) -> None:
@@ -73,8 +77,6 @@ class Worker:
     async def _start(self, id: str, run: str) -> None:
         async with self._slots:
             await self._durable.play(id, run)
-        # Wakes `work`, so that it looks whether this was what it waited for.
-        await self._world.journal.set_state(run, (await self._world.journal.run(run)).state)
 
     async def _perform(self, request: dict[str, Any]) -> dict[str, Any]:
         id = Request.model_validate(request).id
@@ -121,8 +123,7 @@ class Worker:
         try:
             outcome = await task
         except Suspended as question:
-            await self._world.journal.set_state(row.id, "waiting", reason=str(question))
-            return {"state": "waiting"}
+            return await self._wait(row, str(question))
         except (Cancelled, asyncio.CancelledError):
             if not run.cancelled:
                 raise
@@ -150,7 +151,14 @@ class Worker:
         text = f"{type(error).__name__}: {error.message}"
         question = Question(key=f"bug:{row.plays}", text=text, choices=("retry", "stop"))
         await self._world.journal.ask(row.id, question, at=self._world.clock.now())
-        await self._world.journal.set_state(row.id, "waiting", reason=text)
+        return await self._wait(row, text)
+
+    async def _wait(self, row: RunRow, reason: str) -> dict[str, Any]:
+        journal = self._world.journal
+        await journal.set_state(row.id, "waiting", reason=reason)
+        # Answered while we were on our way to waiting: whoever answered saw a running run and left it to us.
+        if all(decision.answer is not None for decision in await journal.decisions(row.id)):
+            await journal.reopen(row.id, subjects=())
         return {"state": "waiting"}
 
     async def _end(self, row: RunRow, outcome: Outcome) -> None:

@@ -24,6 +24,11 @@ _SETTINGS = {
     "log_min_messages": "log",
     "log_checkpoints": "off",
 }
+_SEND_AWAY = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+_OURS = "SELECT nspname FROM pg_namespace WHERE nspname IN ('resolvent', 'dbos')"
 
 
 def postgres_binaries() -> Path | None:
@@ -41,21 +46,20 @@ class PostgresServer:
     def __init__(self, directory: Path, user: str) -> None:
         self._directory = directory
         self._user = user
-        self._made = 0
 
     def url(self, database: str) -> str:
         """How to connect to one of its databases."""
         return f"postgresql://{self._user}@/{database}?host={self._directory}"
 
-    def database(self) -> str:
-        """The URL of a new, empty database."""
+    def emptied(self, database: str = "postgres") -> str:
+        """The URL of a database that nobody uses and that holds nothing: much quicker than making one."""
         import psycopg
 
-        self._made += 1
-        name = f"test_{self._made}"
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return self.url(name)
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(_SEND_AWAY)
+            for (schema,) in connection.execute(_OURS).fetchall():
+                connection.execute(f'DROP SCHEMA "{schema}" CASCADE')
+        return self.url(database)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Play one scene of a story as an agent would: read the prompt, edit files, answer. Standard library only.
 
-A story is a JSON list of scenes; the first one that fits is played:
+A story is {"scenes": […], "log": "a file that every start is noted in"}; the first scene that fits is played:
   {"step": "review", "turn": 1, "when": ["text that stands in the prompt"], "holds": {"path": "text in that file"},
    "write": {"path": "text", "gone.txt": null}, "say": "text on standard output", "answer": {…}, "usage": {…},
    "exit": 0}
@@ -16,9 +16,12 @@ def main() -> int:
     """Find the scene and play it; a prompt no scene fits is an error, as it would be for any confused agent."""
     prompt = sys.stdin.read()
     with open(sys.argv[1], encoding="utf-8") as story:
-        scenes = json.load(story)
+        told = json.load(story)
     step, turn = os.environ["RESOLVENT_STEP"], int(os.environ["RESOLVENT_TURN"])
-    for scene in scenes:
+    if told.get("log"):
+        with open(told["log"], "a", encoding="utf-8") as log:
+            log.write(f"{step} {turn} {os.path.basename(os.path.dirname(os.environ['RESOLVENT_ANSWER']))}\n")
+    for scene in told["scenes"]:
         fits = scene["step"] == step and scene.get("turn", turn) == turn
         if fits and all(text in prompt for text in scene.get("when", [])) and holds(scene.get("holds", {})):
             return play(scene)

@@ -68,7 +68,7 @@ class StoredJournal:
         await self.store.transaction(lambda connection: runs.reopen(connection, run, subjects=subjects, now=now))
 
     async def refreeze(self, run: str, inputs: Frozen) -> None:
-        text, now = document(inputs.model_dump(mode="json")), self._now()
+        text, now = document(inputs.model_dump()), self._now()
         await self.store.transaction(lambda connection: runs.refreeze(connection, run, inputs=text, now=now))
 
     async def ask_to_cancel(self, run: str) -> None:
@@ -120,7 +120,7 @@ class StoredJournal:
         return tuple(value_of(JobRow, row, "usage") for row in await self.store.read(queries.JOBS, run=run))
 
     async def save_evidence(self, run: str, evidence: Evidence) -> None:
-        text = document(evidence.model_dump(mode="json"))
+        text = document(evidence.model_dump())
         await self.store.write(queries.SAVE_EVIDENCE, run=run, id=evidence.id, document=text)
 
     async def evidence(self, run: str) -> tuple[Evidence, ...]:
@@ -128,7 +128,7 @@ class StoredJournal:
         return tuple(Evidence.model_validate(json.loads(row["document"])) for row in rows)
 
     async def save_finding(self, run: str, finding: Finding) -> None:
-        text = document(finding.model_dump(mode="json"))
+        text = document(finding.model_dump())
         await self.store.write(queries.SAVE_FINDING, run=run, id=finding.id, document=text)
 
     async def findings(self, run: str) -> tuple[Finding, ...]:
@@ -176,7 +176,7 @@ class StoredJournal:
         await self.store.write(queries.WITHDRAW, run=run, answer=answer)
 
     async def tell(self, run: str, event: Event, *, at: float, key: str = "") -> None:
-        text = document(event.model_dump(mode="json"))
+        text = document(event.model_dump())
 
         def work(connection: Connection) -> None:
             seq = connection.announce()

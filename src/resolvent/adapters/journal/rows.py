@@ -18,7 +18,7 @@ def document(content: Any) -> str:
 
 def columns(value: Value, *documents: str) -> dict[str, Scalar]:
     """One column per field; the named ones as documents."""
-    fields = value.model_dump(mode="json")
+    fields = value.model_dump()
     for name in documents:
         fields[name] = None if fields[name] is None else document(fields[name])
     return fields

@@ -51,12 +51,9 @@ class CopyWorkspace:
     async def _made(self, branch: Branch, *, source: Path | None = None) -> Branch:
         place = self._place(branch.id)
         if not place.exists():
-            commit = branch.commit
-            if source is None:
-                source, index = await asyncio.gather(self._sealed.files(commit), self._sealed.index(commit))
-            else:
-                index = await self._sealed.index(commit)
-            await asyncio.to_thread(self._make, branch, source=source, index=index)
+            files = source or await self._sealed.files(branch.commit)
+            index = await self._sealed.index(branch.commit)
+            await asyncio.to_thread(self._make, branch, source=files, index=index)
         with translated():
             there = Branch.model_validate_json((place / "branch.json").read_bytes())
         if there != branch:

@@ -42,11 +42,12 @@ class Rules:
         """The rules name this untracked path, or a directory above it."""
         if not self._sources:
             return False
+        process = self._process or self._start()
         if directory:
             # Git looks at the disk to learn whether a name is one that `name/` speaks of.
             with suppress(FileExistsError, NotADirectoryError):
                 os.makedirs(self._work_tree + path, exist_ok=True)
-        pattern = self._ask(self._process or self._start(), path)
+        pattern = self._ask(process, path)
         return bool(pattern) and not pattern.startswith(b"!")
 
     def _start(self) -> subprocess.Popen[bytes]:

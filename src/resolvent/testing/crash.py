@@ -1,0 +1,163 @@
+"""The crash-point proof: kill the engine at every boundary of every verb, start it again, and compare."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from resolvent.adapters.clock import FrozenClock
+from resolvent.app import App, Submission
+from resolvent.domain.entry import Entry
+from resolvent.engine.world import World
+from resolvent.testing.demo import make_sample, sample_issue
+from resolvent.working import Session
+
+RUN = "rcrash"
+AT = 1_767_603_600.0
+POINTS = ("before", "during", "between", "after")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kill: at which point of which verb."""
+
+    point: str
+    verb: str
+
+    @property
+    def name(self) -> str:
+        return self.verb.partition("/")[2].partition("@")[0]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a killed run came to, against the run that was never killed."""
+
+    case: Case
+    killed: bool
+    same: bool
+    differences: tuple[str, ...]
+
+
+async def reference(directory: Path) -> tuple[dict[str, Any], tuple[Case, ...]]:
+    """The story undisturbed: what it comes to, and every boundary it passed."""
+    directory.mkdir(parents=True)
+    log = directory / "boundaries"
+    await _spawn(directory, "--log", str(log))
+    seen = [Case(*line.split(" ", 1)) for line in log.read_text(encoding="utf-8").splitlines()]
+    return await fingerprint(directory), tuple(dict.fromkeys(seen))
+
+
+async def killed(case: Case, *, directory: Path, expected: dict[str, Any]) -> Verdict:
+    """Kill once at that point, in a process of its own; then start again, with another hash seed, and compare."""
+    directory.mkdir(parents=True)
+    ended = await _spawn(directory, "--kill", f"{case.point} {case.verb}")
+    again = await _spawn(directory)
+    found = await fingerprint(directory)
+    differences = [key for key in expected if found.get(key) != expected[key]]
+    if again != 0:
+        differences.append(f"exit {again}")
+    return Verdict(case, killed=ended == -signal.SIGKILL, same=not differences, differences=tuple(differences))
+
+
+async def fingerprint(directory: Path) -> dict[str, Any]:
+    """Everything that must not differ: the commit, the effects, the forge as people see it, and who was started."""
+    app = _app(directory)
+    try:
+        document = await app.document(RUN)
+        forge = await app.home.forge()
+        issues, pulls = await forge.issues("all"), await forge.pulls("all")
+        targets = [*(issue.key for issue in issues), *(pull.key for pull in pulls)]
+        comments = [(target, item.author, item.body) for target in targets for item in await forge.comments(target)]
+        starts = (directory / "story.log").read_text(encoding="utf-8").splitlines()
+        return {
+            "outcome": document["outcome"],
+            "change": document["change"],
+            "gate": document["gate"],
+            "effects": document["effects"],
+            "findings": document["findings"],
+            "evidence": sorted((item["check"], item["on"], item["exit"]) for item in document["evidence"]),
+            "issues": [issue.model_dump(mode="json") for issue in issues],
+            "pulls": [pull.model_dump(mode="json") for pull in pulls],
+            "comments": comments,
+            "agent starts": sorted(starts),
+        }
+    finally:
+        await app.home.close()
+
+
+async def prove(
+    directory: Path, *, at_once: int = 2, keep: Callable[[Case], bool] = lambda case: True
+) -> list[Verdict]:
+    """Every case, some at a time."""
+    expected, cases = await reference(directory / "reference")
+    slots = asyncio.Semaphore(at_once)
+
+    async def one(number: int, case: Case) -> Verdict:
+        async with slots:
+            return await killed(case, directory=directory / f"case-{number}", expected=expected)
+
+    return list(await asyncio.gather(*(one(number, case) for number, case in enumerate(cases) if keep(case))))
+
+
+def _app(directory: Path) -> App:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "RESOLVENT_HOME": str(directory / "state")}
+    overrides = ("policy.status_comments=false", "policy.merge=auto")
+    return App.at(directory / "ledger", environ=environ, overrides=overrides, clock=FrozenClock(AT))
+
+
+async def _spawn(directory: Path, *words: str) -> int:
+    """A new process with a hash seed of its own."""
+    environ = dict(os.environ) | {"PYTHONHASHSEED": str(random.randrange(1, 4_000_000_000))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "resolvent.testing.crash", str(directory), *words, env=environ
+    )
+    return await process.wait()
+
+
+async def _play(directory: Path, boundary: Callable[[str, str], None]) -> None:
+    """Submit the one run if it is not there yet, and work until it ended."""
+    if not (directory / "ledger").exists():
+        await make_sample(directory)
+    app = _app(directory)
+    forge = await app.home.forge()
+    if not await (await app.home.journal()).runs():
+        await forge.sync(app.home.repository)
+        issue = await forge.create_issue(*sample_issue(), author="customer")
+        entry = Entry(kind="issue", reference=str(issue.number))
+        await app.submit(Submission(entry=entry, unsafe=True, run=RUN))
+
+    def adjust(world: World) -> World:
+        return replace(world, boundary=boundary)
+
+    await Session(app.home, adjust=adjust).follow(RUN)
+
+
+def _boundary(words: Sequence[str]) -> Callable[[str, str], None]:
+    option, value = (*words, "", "")[:2]
+
+    def reached(point: str, verb: str) -> None:
+        if option == "--kill" and value == f"{point} {verb}":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if option == "--log":
+            with open(value, "a", encoding="utf-8") as log:
+                log.write(f"{point} {verb}\n")
+
+    return reached
+
+
+def main() -> None:
+    """`python -m resolvent.testing.crash DIRECTORY [--kill "POINT VERB" | --log FILE]`."""
+    asyncio.run(_play(Path(sys.argv[1]), _boundary(sys.argv[2:])))
+    sys.stdout.flush()
+    # Crash-only: there is nothing to tidy that the next process would not find.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A stage for playbooks: a small real repository, the real engine and forge, and agents that play given scenes.
+
+stage = await Stage.set_up(tmp_path)
+played = await stage.play([scene("analyze", "VERDICT=INVALID")])
+assert played.outcome == "declined"
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resolvent.app import App, Submission
+from resolvent.domain.entry import Entry
+from resolvent.domain.subject import Comment, Issue
+from resolvent.engine.world import World
+from resolvent.testing.demo_story import Scene, write_story
+from resolvent.working import Session
+
+FILES = {"value.txt": "bad\n", "other.txt": "same\n", ".gitignore": "ignored/\n"}
+
+
+def scene(step: str, say: str, **more: Any) -> Scene:
+    """A scene of a story: what the agent of that step prints, and what else it does."""
+    return {"step": step, "say": f"{say}\n", **more}
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a run, and what it did to the forge."""
+
+    document: dict[str, Any]
+    prompts: dict[str, str]
+    starts: tuple[str, ...]
+
+    @property
+    def outcome(self) -> str:
+        return str(self.document["outcome"])
+
+    @property
+    def steps(self) -> list[str]:
+        """The verbs in the order they began, as `verb:name`."""
+        return [step["step"] for step in self.document["steps"]]
+
+
+class Stage:
+    """One repository with its forge and state; any number of plays."""
+
+    def __init__(self, directory: Path, *, overrides: Sequence[str] = ()) -> None:
+        self.directory = directory
+        self.project = directory / "project"
+        environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "RESOLVENT_HOME": str(directory / "state")}
+        story = directory / "story.json"
+        agents = []
+        for name in ("author", "reviewer"):
+            agents += [f'agents.{name}.use="scripted"', f'agents.{name}.command=["{story}"]']
+        defaults = ('agents.writer="author"', 'agents.reader="reviewer"', "policy.status_comments=false")
+        self.app = App.at(self.project, environ=environ, overrides=(*agents, *defaults, *overrides))
+
+    @classmethod
+    async def set_up(cls, directory: Path, *, files: dict[str, str] = FILES, overrides: Sequence[str] = ()) -> "Stage":
+        """Make the repository and put its default branch on the forge."""
+        project = directory / "project"
+        if not project.exists():
+            for name, text in files.items():
+                (project / name).parent.mkdir(parents=True, exist_ok=True)
+                (project / name).write_text(text, encoding="utf-8")
+            await git(project, "init", "-q", "-b", "main")
+            await git(project, "add", "-A")
+            await git(project, "commit", "-q", "-m", "first")
+        stage = cls(directory, overrides=overrides)
+        await (await stage.app.home.forge()).sync(project)
+        return stage
+
+    async def issue(self, title: str = "The value is bad", body: str = "It should be good.") -> Issue:
+        """An issue on the forge, written by somebody else."""
+        return await (await self.app.home.forge()).create_issue(title, body, author="customer")
+
+    async def submit(self, entry: Entry | None = None, **more: Any) -> str:
+        """Queue a run on the entry, or on a new issue; returns its id."""
+        if entry is None:
+            entry = Entry(kind="issue", reference=str((await self.issue()).number))
+        row, _ = await self.app.submit(Submission(entry=entry, unsafe=True, **more))
+        return row.id
+
+    async def play(self, scenes: Sequence[Scene], *, entry: Entry | None = None, **more: Any) -> Played:
+        """Submit and work until the run ended or waits."""
+        write_story(self.directory / "story.json", list(scenes))
+        return await self.go_on(await self.submit(entry, **more))
+
+    async def go_on(
+        self, run: str, *, scenes: Sequence[Scene] | None = None, adjust: Callable[[World], World] = lambda world: world
+    ) -> Played:
+        """Work until the run ended or waits, with another story if one is given."""
+        if scenes is not None:
+            write_story(self.directory / "story.json", list(scenes))
+        await Session(self.app.home, adjust=adjust).follow(run)
+        return await self.played(run)
+
+    async def played(self, run: str) -> Played:
+        """What the record and the agents' own log say now."""
+        log = self.directory / "story.log"
+        starts = tuple(log.read_text(encoding="utf-8").splitlines()) if log.exists() else ()
+        return Played(await self.app.document(run), await self.prompts(run), starts)
+
+    async def prompts(self, run: str) -> dict[str, str]:
+        """What each agent job was asked, by step; the last one of a step counts."""
+        jobs = await (await self.app.home.journal()).jobs(run)
+        place = self.app.home.state / "jobs"
+        return {job.name: (place / job.id / "stdin").read_text(encoding="utf-8") for job in jobs if job.agent}
+
+    async def comments(self, target: str) -> tuple[Comment, ...]:
+        """What stands on an issue or a pull request."""
+        return await (await self.app.home.forge()).comments(target)
+
+    async def close(self) -> None:
+        await self.app.home.close()
+
+
+async def git(directory: Path, *words: str) -> str:
+    """Run git in a repository of the test's own; returns what it printed."""
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **{f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in _WHO.items()},
+    }
+    process = await asyncio.create_subprocess_exec(
+        "git", *words, cwd=directory, env=environ, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"git {' '.join(words)} failed in {directory}")
+    return printed.decode().strip()
+
+
+_WHO = {"NAME": "Tester", "EMAIL": "tester@example.invalid", "DATE": "2026-01-05T09:00:00Z"}
