@@ -11,7 +11,7 @@ from resolvent.domain.entry import Entry
 from resolvent.domain.events import DecisionMade, Recorded
 from resolvent.domain.record import Frozen, RunRow, StepRow
 from resolvent.domain.subject import Issue, PullRequest
-from resolvent.errors import NotFound, UsageError
+from resolvent.errors import HeadMoved, NotFound, UsageError
 from resolvent.ports import Clock
 from resolvent.settings import ROLES, agent_choice
 from resolvent.wiring import Home
@@ -183,6 +183,16 @@ class App:
         if (await journal.run(row.id)).state == "waiting":
             await journal.reopen(row.id, subjects=())
         return decision
+
+    async def merge(self, reference: str, *, expect: str = "") -> PullRequest:
+        """Merge a pull request at the head it has now; with `expect`, only if that is the commit it starts."""
+        forge, repository = await self.home.forge(), await self.home.git_repository()
+        await forge.sync(self.home.repository)
+        pull = await forge.pull_request(reference)
+        if not pull.head_commit.startswith(expect):
+            raise HeadMoved(f"{pull.url} is at {pull.head_commit}", hint=f"resolvent pr show {pull.number}")
+        change = await repository.change(await forge.fetch(repository.path, pull.head_commit))
+        return await forge.merge(pull, expect=change)
 
     async def retry(self, id: str, *, refresh: bool = False) -> RunRow:
         """Try an ended run's failed steps once more; with refresh, on newly read inputs."""

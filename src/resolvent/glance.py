@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from resolvent.adapters.journal.portable import restored
 from resolvent.errors import StoreBusy
 from resolvent.places import configuration_files, state_directory, store_file
 
@@ -36,15 +37,14 @@ def runs(repository: Path, *, environ: Mapping[str, str], limit: int) -> list[Ro
             # Another schema than ours is migrated, or refused, by the application.
             if store.execute(_SCHEMA).fetchone() != (SCHEMA,):
                 return None
-            return [dict(zip(COLUMNS, row, strict=True)) for row in store.execute(_RUNS, (limit,))]
+            rows = store.execute(_RUNS, (limit,))
+            return [dict(zip(COLUMNS, map(restored, row), strict=True)) for row in rows]
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
             return None
         raise StoreBusy(f"the store {place} cannot be read: {error}", hint=f"ls -l {place}") from error
     except sqlite3.DatabaseError:
         return None
-
-
 
 
 def _may_name_a_store(place: Path) -> bool:

@@ -109,7 +109,7 @@ def agent_environment(choice: AgentChoice, environ: Mapping[str, str], *, token:
                 f"agents.{choice.name}.env holds {name}, and that is a forge token: it never enters an agent's process",
                 hint=f"take {name} out of agents.{choice.name}.env",
             )
-        if not value.isprintable() and "\udc80" <= max(value) <= "\udfff":
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
             raise ConfigError(f"${name} is not UTF-8", hint=f"unset {name}")
     return allowed
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from resolvent.adapters.journal.lock import DaemonLock
+from resolvent.domain.record import RunState
 from resolvent.engine.worker import Playbook, Worker, cancel_jobs
 from resolvent.engine.world import World
 from resolvent.playbooks.resolve import resolve
@@ -23,32 +24,33 @@ class Session:
 
     async def follow(self, run: str) -> None:
         """Return when the run has ended or waits for a person: work on it, or follow who does and take over."""
+        await self._until(lambda: self._is(run, ("ended", "waiting")))
 
-        async def settled() -> bool:
-            return (await (await self._home.journal()).run(run)).state in ("ended", "waiting")
+    async def cancel(self, run: str) -> None:
+        """End the run; return when it has ended and no process of it is left, whoever works on it."""
+        await (await self._home.journal()).ask_to_cancel(run)
+        await self._until(lambda: self._is(run, ("ended",)))
 
-        lock = DaemonLock(self._home.store_url)
-        try:
-            while not await settled():
-                if await lock.acquire():
-                    await self._work(settled)
-                else:
-                    await self._follow_other(lock, settled)
-        finally:
-            await lock.release()
+    async def serve(self) -> None:
+        """Work for ever; DaemonRunning when another process does."""
 
-    async def serve(self, *, until_idle: bool = False) -> None:
-        """Work until nothing is left, or for ever; DaemonRunning when another process does."""
-
-        async def finished() -> bool:
-            return until_idle and self._worker is not None and await self._worker.idle()
+        async def never() -> bool:
+            return False
 
         lock = DaemonLock(self._home.store_url)
         await lock.take()
         try:
-            await self._work(finished)
+            await self._work(never)
         finally:
             await lock.release()
+
+    async def serve_until_idle(self) -> None:
+        """Return when nothing is queued or running: work on it, or follow who does and take over."""
+        await self._until(self._idle)
+
+    async def worker(self) -> int | None:
+        """The process that works on this store now."""
+        return await DaemonLock(self._home.store_url).holder()
 
     async def drain(self, *, jobs: bool = False) -> None:
         """The first signal: start nothing new; effects under way are finished, jobs go on by themselves."""
@@ -59,6 +61,23 @@ class Session:
         """The second signal: end the run's jobs with all their descendants."""
         world = self._world or await self._home.world()
         await cancel_jobs(world, run)
+
+    async def _is(self, run: str, states: tuple[RunState, ...]) -> bool:
+        return (await (await self._home.journal()).run(run)).state in states
+
+    async def _idle(self) -> bool:
+        return not await (await self._home.journal()).runs(states=("queued", "running"), limit=1)
+
+    async def _until(self, settled: Callable[[], Awaitable[bool]]) -> None:
+        lock = DaemonLock(self._home.store_url)
+        try:
+            while not await settled():
+                if await lock.acquire():
+                    await self._work(settled)
+                else:
+                    await self._follow_other(lock, settled)
+        finally:
+            await lock.release()
 
     async def _work(self, until: Callable[[], Awaitable[bool]]) -> None:
         self._world = self._adjust(await self._home.world())

@@ -42,7 +42,7 @@ def lines(function: Function) -> int:
 def kept_files() -> tuple[Path, ...]:
     """Every text file that is or would be committed."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         check=True,
         capture_output=True,

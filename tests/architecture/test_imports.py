@@ -8,6 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from tests.architecture import source
 
 # Watches every write, process, connection, and reading of the environment that our own files do at import.
@@ -66,6 +67,7 @@ def run(code: str, *args: str, home: Path) -> str:
     return ended.stdout
 
 
+@pytest.mark.spec("C12")
 def test_importing_every_module_does_nothing(tmp_path: Path) -> None:
     names = [dotted(path) for path in source.modules() if path.name != "__main__.py"]
     told = run(WATCH, str(source.PACKAGE), " ".join(names), home=tmp_path)
@@ -83,6 +85,7 @@ def test_the_watch_sees_what_an_import_must_not_do(tmp_path: Path) -> None:
     assert [line.split()[0] for line in told] == [*["environment"] * 3, "open", "os.mkdir", "os.system"]
 
 
+@pytest.mark.spec("K6")
 def test_the_front_door_imports_nothing_heavy(tmp_path: Path) -> None:
     code = "import resolvent.cli.main, sys; print(*sys.modules)"
     heavy = {"dbos", "sqlalchemy", "pydantic", "rich", "asyncio", "psycopg", "jinja2"}

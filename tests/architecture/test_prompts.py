@@ -23,6 +23,7 @@ def test_there_are_prompts() -> None:
     assert PROMPTS
 
 
+@pytest.mark.spec("P3")
 @pytest.mark.parametrize("path", PROMPTS, ids=source.name)
 def test_no_line_of_a_prompt_is_a_token(path: Path) -> None:
     assert [line for line in path.read_text(encoding="utf-8").splitlines() if TOKEN.match(line)] == []
@@ -42,6 +43,7 @@ def test_a_prompt_has_front_matter_with_its_role(path: Path) -> None:
     )
 
 
+@pytest.mark.spec("P2")
 @pytest.mark.parametrize("path", PROMPTS, ids=source.name)
 def test_text_from_outside_is_quoted_wherever_a_prompt_shows_it(path: Path) -> None:
     outside = re.findall(r"\{\{\s*([a-z_]+\.(?:body|title)\b[^}]*)\}\}", path.read_text(encoding="utf-8"))

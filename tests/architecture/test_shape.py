@@ -104,15 +104,16 @@ def test_nothing_swallows_every_error() -> None:
     assert wrong == []
 
 
-def test_only_settings_reads_the_environment() -> None:
+@pytest.mark.spec("C12")
+def test_only_one_module_reads_the_environment() -> None:
     reading = {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
     found = {
         source.name(path)
         for path, node in everywhere()
         if isinstance(node, ast.Attribute) and ast.unparse(node) in reading
     }
-    # An agent is a process of its own: the contract hands it what it needs in its environment.
-    assert found - {"src/resolvent/testing/scripted_agent.py"} <= {"src/resolvent/settings.py"}
+    # What is in testing/ are programs and stages of their own, which stand for the people who start us.
+    assert {path for path in found if "/testing/" not in path} == {"src/resolvent/places.py"}
 
 
 def test_an_event_loop_is_started_by_the_front_end_only() -> None:
@@ -121,7 +122,7 @@ def test_an_event_loop_is_started_by_the_front_end_only() -> None:
         for path, node in everywhere()
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("asyncio.run", "asyncio.Runner")
     }
-    assert {path for path in started if not path.startswith("src/resolvent/cli/")} == set()
+    assert {path for path in started if "/testing/" not in path and "/cli/" not in path} == set()
 
 
 def test_nothing_waits_for_a_fixed_time() -> None:
@@ -137,6 +138,7 @@ def test_nothing_waits_for_a_fixed_time() -> None:
     assert slept == []
 
 
+@pytest.mark.spec("D9")
 def test_nothing_random_timed_or_unordered_is_in_a_playbook() -> None:
     banned = {"random", "time", "datetime", "uuid", "secrets", "os"}
     wrong = []

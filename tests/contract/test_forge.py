@@ -15,9 +15,15 @@ from resolvent.errors import ForgeRefused, HeadMoved, NotFound
 from resolvent.ports import Forge
 
 
-@pytest.fixture(params=["local"])
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    store = await Store.open(f"sqlite:///{tmp_path}/forge.db")
+@pytest.fixture(params=["local-sqlite", "local-postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue(request.param.replace("local-", "") + "_url")
+    return url
+
+
+@pytest.fixture
+async def stage(store_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    store = await Store.open(store_url)
     try:
         yield await LocalStage.set(store, tmp_path)
     finally:
@@ -84,9 +90,11 @@ async def test_a_search_finds_open_issues_by_every_word_in_title_or_body_oldest_
     await forge.open_issue(title="Parser is slow", body="no panic at all")
     closed = await forge.open_issue(title="parser OVERFLOW again", body="panics")
     second = await forge.open_issue(title="Numbers", body="PANICS with overflow in the parser")
+    third = await forge.open_issue(title="überlauf", body="")
     await stage.closes(closed.key)
     assert await forge.search_issues("overflow parser panics") == (first, second)
     assert await forge.search_issues("overflow parser panics", limit=1) == (first,)
+    assert await forge.search_issues("ÜBERLAUF") == (third,)
     assert await forge.search_issues("overflow nowhere") == ()
 
 

@@ -34,6 +34,35 @@ print(asyncio.run(SupervisedJobs(Path(root)).ensure(Job.model_validate_json(job)
 """
 
 
+class Meeting:
+    """A fifo where a test and a process wait for each other; its name is its path."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    async def heard(self) -> str:
+        """What the process says here."""
+        loop, said = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._descriptor, said.set)
+        try:
+            await said.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+        return os.read(self._descriptor, 1000).decode()
+
+    def say(self) -> None:
+        """Let the process that reads a line here go on."""
+        os.write(self._descriptor, b"go\n")
+
+
 class Place:
     """A directory for one test: its jobs, and fifos to meet them at."""
 
@@ -48,9 +77,8 @@ class Place:
             | fields
         )
 
-    def fifo(self, name: str) -> Path:
-        os.mkfifo(self.path / name)
-        return self.path / name
+    def meeting(self, name: str) -> "Meeting":
+        return Meeting(self.path / name)
 
     def of(self, id: str = "job") -> Path:
         return self.root / id
@@ -67,15 +95,6 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-async def heard(fifo: Path) -> str:
-    """What someone writes into the fifo; waits for it."""
-    return await asyncio.to_thread(fifo.read_text)
-
-
-def open_gate(fifo: Path) -> None:
-    fifo.write_text("go\n")
 
 
 class Seen:
@@ -116,29 +135,30 @@ async def test_a_finished_job_is_collected_and_not_started_again(place: Place) -
 
 
 async def test_a_job_asked_for_by_many_processes_at_once_starts_exactly_once(place: Place) -> None:
-    gate, done = place.fifo("gate"), place.fifo("done")
+    gate, done = place.path / "gate", place.meeting("done")
+    os.mkfifo(gate)
     job = place.job(f"echo x >> count; read _ < {done}; exit 4")
     others = [place.elsewhere(job, str(gate)) for _ in range(4)]
     here = [asyncio.create_task(place.jobs.ensure(job)) for _ in range(3)]
-    with gate.open("w"):
-        await asyncio.to_thread(open_gate, done)
-    said = [JobExit.model_validate_json((await asyncio.to_thread(one.communicate))[0]) for one in others]
+    with gate.open("r+b", buffering=0):
+        done.say()
+        said = [JobExit.model_validate_json((await asyncio.to_thread(one.communicate))[0]) for one in others]
     assert (place.path / "count").read_text() == "x\n"
     assert {exit.exit for exit in said} == {4}
     assert len({*said, *await asyncio.gather(*here)}) == 1
 
 
 async def test_a_job_outlives_the_kill_of_its_starter_and_is_attached_to(place: Place) -> None:
-    ready, gate = place.fifo("ready"), place.fifo("gate")
+    ready, gate = place.meeting("ready"), place.meeting("gate")
     job = place.job(f"echo x >> count; echo > {ready}; read _ < {gate}; echo done; exit 7")
     starter = place.elsewhere(job)
-    await heard(ready)
+    await ready.heard()
     starter.kill()
     starter.communicate()
     assert place.jobs.running("job")
     attached = asyncio.create_task(place.jobs.ensure(job))
     await begun(attached)
-    await asyncio.to_thread(open_gate, gate)
+    gate.say()
     assert (await attached).exit == 7
     assert place.jobs.output("job").read_text() == "done\n"
     assert (place.path / "count").read_text() == "x\n"
@@ -157,12 +177,12 @@ async def test_a_starter_that_dies_between_lock_and_start_leaves_the_job_to_whoe
 
 
 async def test_cancelling_whoever_waits_leaves_the_job_running_and_no_descriptor_behind(place: Place) -> None:
-    ready, gate = place.fifo("ready"), place.fifo("gate")
+    ready, gate = place.meeting("ready"), place.meeting("gate")
     job = place.job(f"echo > {ready}; read _ < {gate}; exit 6")
     await place.jobs.ensure(place.job("true", id="warm"))
     before = sorted(os.listdir("/proc/self/fd"))
     waiting = [asyncio.create_task(place.jobs.ensure(job)) for _ in range(2)]
-    await heard(ready)
+    await ready.heard()
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
@@ -171,15 +191,15 @@ async def test_cancelling_whoever_waits_leaves_the_job_running_and_no_descriptor
     assert len(asyncio.all_tasks()) == 1
     assert place.jobs.running("job")
     again = asyncio.create_task(place.jobs.ensure(job))
-    await asyncio.to_thread(open_gate, gate)
+    gate.say()
     assert (await again).exit == 6
 
 
 async def test_a_job_whose_supervisor_was_killed_is_lost_and_dies_with_it(place: Place) -> None:
-    ready = place.fifo("ready")
+    ready = place.meeting("ready")
     job = place.job(f"echo x >> count; echo $$ > {ready}; exec sleep 1000")
     waiting = asyncio.create_task(place.jobs.ensure(job))
-    main = Seen(int(await heard(ready)))
+    main = Seen(int(await ready.heard()))
     os.kill(place.supervisor(), signal.SIGKILL)
     with pytest.raises(JobLost, match="supervisor of job job died"):
         await waiting
@@ -204,12 +224,12 @@ async def test_fifty_jobs_at_once_all_end_and_leave_no_zombie(place: Place) -> N
 
 
 async def test_a_job_is_running_from_its_start_to_its_end(place: Place) -> None:
-    ready, gate = place.fifo("ready"), place.fifo("gate")
+    ready, gate = place.meeting("ready"), place.meeting("gate")
     assert not place.jobs.running("job")
     waiting = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; read _ < {gate}")))
-    await heard(ready)
+    await ready.heard()
     assert place.jobs.running("job")
-    await asyncio.to_thread(open_gate, gate)
+    gate.say()
     await waiting
     assert not place.jobs.running("job")
 
@@ -227,6 +247,12 @@ async def test_standard_input_is_the_prompt_byte_for_byte(place: Place) -> None:
     text = "first\r\n\0\x1b[31mräd 🌧\n" + "x" * 300_000 + "no newline at the end"
     await place.jobs.ensure(place.job("cat", stdin=text))
     assert place.jobs.output("job").read_bytes() == text.encode()
+
+
+async def test_text_that_cannot_be_encoded_does_not_stop_a_job(place: Place) -> None:
+    job = place.job("", argv=("/bin/sh", "-c", "printf %s $0; cat", "\udcff"), stdin="lone \ud800 half")
+    exit = await place.jobs.ensure(job)
+    assert (exit.exit, place.jobs.output("job").read_bytes()) == (0, b"\xfflone ? half")
 
 
 async def test_the_environment_is_exactly_the_given_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,12 +383,12 @@ async def test_ten_megabytes_of_output_arrive_whole(place: Place) -> None:
 
 
 async def test_a_pause_file_stops_the_clock_until_it_is_taken_away(place: Place) -> None:
-    ready, gate = place.fifo("ready"), place.fifo("gate")
+    ready, gate = place.meeting("ready"), place.meeting("gate")
     place.of().mkdir(parents=True)
     (place.of() / "pause").touch()
     job = place.job(f"sleep 0.5; echo > {ready}; read _ < {gate}", limits=Limits(wall_s=0.2, idle_s=0.2))
     waiting = asyncio.create_task(place.jobs.ensure(job))
-    await heard(ready)
+    await ready.heard()
     assert place.jobs.running("job")
     (place.of() / "pause").unlink()
     exit = await waiting
@@ -371,11 +397,11 @@ async def test_a_pause_file_stops_the_clock_until_it_is_taken_away(place: Place)
 
 
 async def test_a_pause_in_the_middle_stops_the_clock(place: Place) -> None:
-    ready = place.fifo("ready")
+    ready = place.meeting("ready")
     waiting = asyncio.create_task(
         place.jobs.ensure(place.job(f"echo > {ready}; sleep 1.2; exit 3", limits=Limits(wall_s=1.0)))
     )
-    await heard(ready)
+    await ready.heard()
     (place.of() / "pause").touch()
     exit = await waiting
     assert (exit.ending, exit.exit) == ("exited", 3)
@@ -387,10 +413,10 @@ STUBBORN = """(setsid sh -c 'trap "" TERM HUP INT; echo $$ > {ready}; exec sleep
 
 
 async def test_cancel_leaves_no_descendant_though_it_left_its_session_and_ignores_the_request(place: Place) -> None:
-    ready = place.fifo("ready")
+    ready = place.meeting("ready")
     job = place.job(STUBBORN.format(ready=ready) + "; exec sleep 1000")
     waiting = asyncio.create_task(place.jobs.ensure(job))
-    orphan = Seen(int(await heard(ready)))
+    orphan = Seen(int(await ready.heard()))
     await place.jobs.cancel("job")
     assert orphan.dead()
     assert (place.of() / "exit.json").exists()
@@ -400,10 +426,10 @@ async def test_cancel_leaves_no_descendant_though_it_left_its_session_and_ignore
 
 
 async def test_cancel_kills_a_process_that_ignores_the_request_after_its_grace(place: Place) -> None:
-    ready = place.fifo("ready")
+    ready = place.meeting("ready")
     job = place.job(f"trap '' TERM; echo > {ready}; while :; do sleep 1000; done", limits=Limits(grace_s=0.3))
     waiting = asyncio.create_task(place.jobs.ensure(job))
-    await heard(ready)
+    await ready.heard()
     asked = time.monotonic()
     await place.jobs.cancel("job")
     assert 0.3 <= time.monotonic() - asked < 4
@@ -412,10 +438,10 @@ async def test_cancel_kills_a_process_that_ignores_the_request_after_its_grace(p
 
 
 async def test_a_process_may_use_its_grace_to_say_its_last_words(place: Place) -> None:
-    ready, never = place.fifo("ready"), place.fifo("never")
+    ready, never = place.meeting("ready"), place.meeting("never")
     job = place.job(f"trap 'echo bye; exit 0' TERM; echo > {ready}; read _ < {never} & wait")
     waiting = asyncio.create_task(place.jobs.ensure(job))
-    await heard(ready)
+    await ready.heard()
     await place.jobs.cancel("job")
     exit = await waiting
     assert (exit.ending, exit.exit) == ("cancelled", 0)
@@ -423,7 +449,7 @@ async def test_a_process_may_use_its_grace_to_say_its_last_words(place: Place) -
 
 
 async def test_cancel_catches_a_process_that_forks_and_leaves_without_end(place: Place) -> None:
-    ready = place.fifo("ready")
+    ready = place.meeting("ready")
     hop = place.path / "hop.py"
     hop.write_text(
         "import os, sys, signal\n"
@@ -436,7 +462,7 @@ async def test_cancel_catches_a_process_that_forks_and_leaves_without_end(place:
     )
     job = place.job(f"{sys.executable} -I -S {hop} & exec sleep 1000", limits=Limits(grace_s=0.2))
     waiting = asyncio.create_task(place.jobs.ensure(job))
-    await heard(ready)
+    await ready.heard()
     await place.jobs.cancel("job")
     assert (await waiting).ending == "cancelled"
     for entry in Path("/proc").glob("[0-9]*"):
@@ -447,12 +473,12 @@ async def test_cancel_catches_a_process_that_forks_and_leaves_without_end(place:
 
 
 async def test_what_a_process_leaves_behind_is_killed_and_does_not_hold_the_job_open(place: Place) -> None:
-    ready = place.fifo("ready")
-    relay = place.fifo("relay")
+    ready = place.meeting("ready")
+    relay = place.meeting("relay")
     job = place.job(STUBBORN.format(ready=ready) + f"; read _ < {relay}; echo done; exit 2")
     waiting = asyncio.create_task(place.jobs.ensure(job))
-    orphan = Seen(int(await heard(ready)))
-    await asyncio.to_thread(open_gate, relay)
+    orphan = Seen(int(await ready.heard()))
+    relay.say()
     exit = await waiting
     assert (exit.ending, exit.exit) == ("exited", 2)
     assert orphan.dead()

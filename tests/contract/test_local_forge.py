@@ -244,6 +244,11 @@ async def test_nothing_of_the_checkout_runs_or_changes_while_it_is_read(
     trap = tmp_path / "trap"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\ncat\n")
     trap.chmod(0o755)
+    inner = Checkout(checkout.root / "inner")
+    inner.commit()
+    checkout("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner.root), "inner")
+    checkout.commit()
+    inner("config", "core.fsmonitor", str(trap))
     keys = ("filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "diff.evil.command", "diff.external")
     for key in (*keys, "core.fsmonitor", "uploadpack.packObjectsHook", "core.alternateRefsCommand", "core.pager"):
         checkout("config", key, str(trap))

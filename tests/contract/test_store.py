@@ -360,6 +360,24 @@ async def test_several_waiters_are_all_woken_and_none_steals_from_another(store_
     await other.close()
 
 
+async def test_waiting_costs_nothing_until_someone_writes(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    look = Store._look
+
+    async def counted(self: Store) -> int:
+        nonlocal looks
+        looks += 1
+        return await look(self)
+
+    monkeypatch.setattr(Store, "_look", counted)
+    journals = [await connect(store_url) for _ in range(3)]
+    await asyncio.gather(*(journal.changed(timeout_s=0.2) for journal in journals))
+    assert looks == 3
+    for journal in journals:
+        await journal.close()
+        await journal.close()
+
+
 async def test_waiting_can_be_cancelled_and_closing_ends_it(store_url: str) -> None:
     journal = await connect(store_url)
     for end in ("cancel", "close"):

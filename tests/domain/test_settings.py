@@ -383,7 +383,7 @@ def test_a_forge_token_or_what_we_set_ourselves_cannot_be_allowed(repository: Pa
 
 
 def test_a_recorded_choice_cannot_smuggle_a_forge_token_either() -> None:
-    environ = {"GH_TOKEN": "t", "OURS": "u", "COPY": "t", "PLAIN": "p", "BROKEN": "\udc80"}
+    environ = {"GH_TOKEN": "t", "OURS": "u", "COPY": "t", "PLAIN": "p", "BROKEN": "😀\udc80"}
     for name in ("GH_TOKEN", "OURS", "COPY"):
         with pytest.raises(ConfigError, match=f"holds {name}, and that is a forge token") as caught:
             agent_environment(AgentChoice(name="x", use="command", env=(name,)), environ, token="$OURS")

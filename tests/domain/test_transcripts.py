@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from resolvent.domain.change import Expect, File, Reproducer
@@ -23,66 +23,72 @@ FIELDS = ("PR_URL", "PR_NUMBER", "PR_HEAD_BRANCH", "LOCAL_COMMIT", "RETRY_PUSH_B
 FENCES = ("```", "```json", "~~~", "````", "   ```", "```\r", "~~~text")
 ANSI = ("\x1b[0m", "\x1b[1;31m", "\x1b]0;a title\x07", "\x1b(B", "\x1b[2K")
 
-settings.register_profile("domain", deadline=None, database=None)
-settings.load_profile("domain")
-
-characters = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
-decorated = st.sampled_from(
-    ["> {}", "  {}", "\t{}", "- {}", "`{}`", "{}.", "a {}", "{} b", "{}{}", "| {}", "# {}", '"{}"']
+settings.register_profile(
+    "transcripts", deadline=None, database=None, phases=(Phase.explicit, Phase.generate, Phase.shrink)
 )
+settings.load_profile("transcripts")
+
+DECORATED = ("> {}", "  {}", "\t{}", "- {}", "`{}`", "{}.", "a {}", "{} b", "{}{}", "| {}", "# {}", '"{}"', "+{}")
+PLAIN = (
+    "",
+    "\r",
+    "REASON=x",
+    "$ cat NO_P0_P1",
+    "- Severity: P0",
+    "reproducer:",
+    "root_cause: x",
+    "\x00",
+    "\x1b",
+    "\u2028",
+)
+characters = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 hostile = st.one_of(
-    st.builds(lambda form, marker: form.format(marker, marker), decorated, st.sampled_from(MARKERS)),
-    st.sampled_from(["\n".join(("```", marker, "```")) for marker in MARKERS]),
+    st.builds(lambda form, marker: form.format(marker, marker), st.sampled_from(DECORATED), st.sampled_from(MARKERS)),
     st.sampled_from(FENCES),
     st.sampled_from([line for model in MODELS for line in grammar(model).splitlines()]),
-    st.sampled_from(
-        ["- Severity: P0", "reproducer:", "root_cause: x", "REASON=x", "$ cat NO_P0_P1", "", "\r", "+NO_P0_P1"]
-    ),
+    st.sampled_from(PLAIN),
     st.sampled_from([f"{code}noise{code}" for code in ANSI]),
-)
-noise_lines = st.lists(st.one_of(st.text(characters, max_size=40), hostile), max_size=12)
+    st.text(characters, max_size=8),
+).filter(lambda line: clean(line).rstrip(" \t\r") not in MARKERS)
+noise = st.lists(hostile, max_size=8).map("\n".join)
+unfenced = st.lists(hostile.filter(lambda line: not clean(line).lstrip(" ").startswith(("```", "~~~"))), max_size=8)
 
-
-def holds_no_token(lines: list[str]) -> bool:
-    """No line outside of what is fenced on purpose is a marker, or opens a fence that could hide one."""
-    loose = [line for line in lines if not (line.startswith("```\n") and line.endswith("\n```"))]
-    return not any(clean(line).rstrip(" \t\r") in MARKERS for line in loose)
-
-
-# A fence of the noise may pair with the opening of a fenced token and so set it free: that noise holds a token then.
-def balanced(lines: list[str]) -> bool:
-    stray = any(clean(line).lstrip(" ").startswith(("```", "~~~")) and "\n" not in line for line in lines)
-    return not (stray and any("\n" in line for line in lines))
-
-
-noise = noise_lines.filter(lambda lines: holds_no_token(lines) and balanced(lines)).map("\n".join)
-
-words = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
 KEYS = {*(key.lower() for key in (*DESIGN, *CLAIM, *TRIAGE)), "reproducer", "severity", "finding", "fix guidance"}
+WORDS = (
+    "a",
+    "é",
+    "漢字",
+    "x=1",
+    "[0]",
+    "NO_P0_P1",
+    "BEGIN_TRIAGE",
+    "`code`",
+    "\u200d",
+    "\\n",
+    "{",
+    "P0:",
+    "|",
+    "END",
+    "VERDICT=",
+)
 
 
 def plain(line: str) -> bool:
-    key = line.strip().removeprefix("-").partition(":")[0].strip().lower().replace("_", " ")
-    return (
-        key not in {name.replace("_", " ") for name in KEYS}
-        and not line.startswith(("-", "*", "+", "#", "```", "~~~", "<", "none"))
-        and not line[0].isdigit()
-        and line not in MARKERS
-    )
+    """A line that is no key, item, fence, marker or placeholder, so that it means itself inside a value."""
+    key = line.partition(":")[0].strip().lower()
+    return key not in KEYS and line not in MARKERS and not line.startswith(tuple("-*+#<`~0123456789"))
 
 
-lines = st.lists(words, min_size=1, max_size=6).map(" ".join).filter(plain)
-values = st.lists(lines, min_size=1, max_size=3).map("\n".join)
+words = st.sampled_from(WORDS) | st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=3)
+lines = st.lists(words, min_size=1, max_size=3).map(" ".join).filter(plain)
+values = st.lists(lines, min_size=1, max_size=2).map("\n".join)
+files = st.builds(
+    File, path=st.sampled_from(["a.py", "b/c.txt"]), text=st.sampled_from(["", "```\nEND_TRIAGE\n", "\x7f"])
+)
 reproducers = st.builds(
     Reproducer,
-    command=st.text(characters.filter(lambda one: one != "\0"), min_size=1, max_size=40).filter(str.strip),
-    files=st.lists(
-        st.builds(
-            File, path=st.from_regex(r"[a-z]{3,8}\.py", fullmatch=True), text=st.text(characters.filter(str.strip))
-        ),
-        max_size=2,
-        unique_by=lambda file: file.path,
-    ).map(tuple),
+    command=st.sampled_from(["pytest -k x", "exit 1", "printf '```\\nNO_P0_P1\\n'", "a\tb \x1f é"]),
+    files=st.lists(files, max_size=2, unique_by=lambda file: file.path).map(tuple),
     expect=st.builds(Expect, exit=st.none() | st.integers(1, 255), test_id=st.none() | words),
     timeout_s=st.floats(1, 7200),
 )
@@ -96,9 +102,9 @@ designs = st.builds(
     root_cause=values,
     severity=st.sampled_from(["P0", "P1", "P2", "feature", "enhancement"]),
     approach=values,
-    test_strategy=values | st.just(""),
+    test_strategy=values,
     risks=values | st.just(""),
-    alternatives_rejected=values | st.just(""),
+    alternatives_rejected=st.just(""),
 )
 analyses = st.one_of(
     st.builds(lambda design, way: Analysis(verdict="NEED_FIX", design=design, **way), designs, ways),
@@ -112,7 +118,7 @@ claims = st.builds(
     st.fixed_dictionaries({key.lower().replace(" ", "_"): values for key in CLAIM}),
     ways,
 )
-reviews = st.lists(claims, max_size=3).map(
+reviews = st.lists(claims, max_size=2).map(
     lambda found: Review(verdict="P0_P1_FINDINGS" if found else "NO_P0_P1", claims=tuple(found))
 )
 
@@ -120,7 +126,7 @@ reviews = st.lists(claims, max_size=3).map(
 @st.composite
 def verifications(draw: st.DrawFn) -> Verification:
     triage = []
-    for number in range(draw(st.integers(0, 4))):
+    for number in range(draw(st.integers(0, 3))):
         scope = draw(st.sampled_from(["FIX_IN_THIS_PR", "DEFER_CREATE_ISSUE", "INVALID_OR_ALREADY_FIXED"]))
         triage.append(
             Triage(
@@ -144,69 +150,61 @@ def indented(text: str) -> str:
 
 def way_lines(said: Analysis | Claim, dash: str) -> list[str]:
     if said.reproducer:
-        shown = json.dumps(said.reproducer.model_dump(), indent=1)
-        return [f"{dash}reproducer:", "```json", *shown.split("\n"), "```"]
+        return [f"{dash}reproducer:", "```json", json.dumps(said.reproducer.model_dump(), indent=1), "```"]
     return [f"{dash}reproducer: none {said.no_reproducer}"] if said.no_reproducer else []
 
 
 def printed(said: Value) -> str:
     """A verdict as an agent that follows the grammar prints it."""
-    out: list[str] = []
     match said:
-        case Analysis(verdict=verdict):
-            out = [f"VERDICT={verdict}"]
-            if said.design:
-                keys = [f"{key}: {indented(value)}" for key, value in said.design]
-                out += ["BEGIN_SOLUTION_DESIGN", *keys, *way_lines(said, ""), "END_SOLUTION_DESIGN"]
-            elif said.suggestion:
-                text = [*said.suggestion.split("\n"), *way_lines(said, "")]
-                out += ["BEGIN_SOLUTION_SUGGESTION", *text, "END_SOLUTION_SUGGESTION"]
-            elif said.reason:
-                out.append(f"REASON={said.reason}")
-        case Review(verdict=verdict):
-            out = [verdict]
-            if said.claims:
-                out.append("BEGIN_P0_P1_FINDINGS")
-                for claim in said.claims:
-                    out.append(f"- Severity: {claim.severity}")
-                    out += [f"- {key}: {indented(getattr(claim, key.lower().replace(' ', '_')))}" for key in CLAIM]
-                    out += way_lines(claim, "- ")
-                out.append("END_P0_P1_FINDINGS")
-        case Verification(verdict=verdict):
-            rest = [item for item in said.triage if item.scope != "FIX_IN_THIS_PR"]
-            if rest:
-                out += ["BEGIN_TRIAGE", *map(placed, rest), "END_TRIAGE"]
-            out.append(verdict)
-            if len(rest) < len(said.triage):
-                first = said.triage[: len(said.triage) - len(rest)]
-                out += ["BEGIN_IN_SCOPE_P0_P1", *map(placed, first), "END_IN_SCOPE_P0_P1"]
-    return "\n".join(out)
+        case Analysis(design=Design() as design):
+            keys = [f"{key}: {indented(value)}" for key, value in design]
+            out = ["BEGIN_SOLUTION_DESIGN", *keys, *way_lines(said, ""), "END_SOLUTION_DESIGN"]
+            return "\n".join((f"VERDICT={said.verdict}", *out))
+        case Analysis(verdict="VALID"):
+            out = ["BEGIN_SOLUTION_SUGGESTION", said.suggestion, *way_lines(said, ""), "END_SOLUTION_SUGGESTION"]
+            return "\n".join(("VERDICT=VALID", *out))
+        case Analysis():
+            return f"VERDICT={said.verdict}\nREASON={said.reason}".removesuffix("\nREASON=")
+        case Review(claims=()):
+            return said.verdict
+        case Review():
+            return f"{OPENED}{chr(10).join(map(claimed, said.claims))}\nEND_P0_P1_FINDINGS"
+        case Verification():
+            here = [placed(item) for item in said.triage if item.scope == "FIX_IN_THIS_PR"]
+            rest = [placed(item) for item in said.triage if item.scope != "FIX_IN_THIS_PR"]
+            first = ["BEGIN_TRIAGE", *rest, "END_TRIAGE"] if rest else []
+            last = ["BEGIN_IN_SCOPE_P0_P1", *here, "END_IN_SCOPE_P0_P1"] if here else []
+            return "\n".join((*first, said.verdict, *last))
+    raise TypeError(said)
+
+
+def claimed(claim: Claim) -> str:
+    keys = [f"- {key}: {indented(getattr(claim, key.lower().replace(' ', '_')))}" for key in CLAIM]
+    return "\n".join((f"- Severity: {claim.severity}", *keys, *way_lines(claim, "- ")))
 
 
 def placed(item: Triage) -> str:
-    validity = "valid" if item.valid else "invalid"
-    origin = item.origin.replace("_", "-")
-    keys = (validity, origin, item.difficulty, item.risk, item.scope, indented(item.rationale))
-    return "\n".join(
-        (f"- Finding: {item.finding}", *(f"  {key}: {value}" for key, value in zip(TRIAGE, keys, strict=True)))
-    )
+    said = ("valid" if item.valid else "invalid", item.origin.replace("_", "-"), item.difficulty, item.risk)
+    keys = zip(TRIAGE, (*said, item.scope, indented(item.rationale)), strict=True)
+    return "\n".join((f"- Finding: {item.finding}", *(f"  {key}: {value}" for key, value in keys)))
 
 
-verdicts = st.one_of(
-    *(st.tuples(st.just(model), made.map(printed)) for model, made in ((Analysis, analyses), (Review, reviews))),
-    st.tuples(st.just(Verification), verifications().map(printed)),
-    st.tuples(
-        st.just(Implementation),
-        st.sampled_from(
-            [
-                "IMPLEMENTATION_SUCCESS",
-                "IMPLEMENTATION_SUCCESS\nPR_URL=https://x/7\nPR_NUMBER=7\nPR_HEAD_BRANCH=b",
-                "GH_AUTH_EXPIRED\nLOCAL_COMMIT=abc\nRETRY_PUSH_BRANCH=b",
-                "IMPLEMENTATION_BLOCKED\nREASON=no",
-            ]
-        ),
-    ),
-    st.tuples(st.just(Fix), st.sampled_from(["FIX_SUCCESS", "GH_AUTH_EXPIRED\nLOCAL_COMMIT=abc\nRETRY_PUSH_BRANCH=b"])),
+OPENED = "P0_P1_FINDINGS\nBEGIN_P0_P1_FINDINGS\n"
+UNPUSHED = "GH_AUTH_EXPIRED\nLOCAL_COMMIT=abc\nRETRY_PUSH_BRANCH=b"
+MADE = "IMPLEMENTATION_SUCCESS\nPR_URL=https://x/7\nPR_NUMBER=7\nPR_HEAD_BRANCH=b"
+BLOCKED = "IMPLEMENTATION_BLOCKED\nREASON=no"
+of_model: dict[type[Value], st.SearchStrategy[str]] = {
+    Analysis: analyses.map(printed),
+    Review: reviews.map(printed),
+    Verification: verifications().map(printed),
+    Implementation: st.sampled_from(["IMPLEMENTATION_SUCCESS", MADE, UNPUSHED, BLOCKED]),
+    Fix: st.sampled_from(["FIX_SUCCESS", UNPUSHED]),
+}
+verdicts = st.one_of(*(st.tuples(st.just(model), made) for model, made in of_model.items()))
+with_block = st.one_of(
+    st.tuples(st.just(Analysis), designs.map(lambda design: printed(Analysis(verdict="NEED_FIX", design=design)))),
+    st.tuples(st.just(Review), claims.map(lambda one: printed(Review(verdict="P0_P1_FINDINGS", claims=(one,))))),
 )
 
 
@@ -256,14 +254,13 @@ def test_a_prompt_echoed_with_a_quoted_issue_that_holds_markers_changes_nothing(
 
 @given(
     verdict=verdicts,
-    ends=st.lists(st.sampled_from(["\n", "\r\n", " \n", "\t\r\n"]), min_size=1),
+    ends=st.lists(st.sampled_from(["\n", "\r\n", " \n", "\t\r\n"]), min_size=1, max_size=4),
     code=st.sampled_from(ANSI),
 )
 def test_line_ends_colours_and_spaces_behind_a_line_mean_nothing(
     verdict: tuple[type[Value], str], ends: list[str], code: str
 ) -> None:
     model, text = verdict
-    assume("\r" not in text)
     for dressed in (
         "".join(line + ends[at % len(ends)] for at, line in enumerate(text.split("\n"))),
         "".join(f"{code}{line}{code}\n" for line in text.split("\n")) + "\n \n",
@@ -271,32 +268,32 @@ def test_line_ends_colours_and_spaces_behind_a_line_mean_nothing(
         assert parse(model, Reply(text=dressed)) == parse(model, Reply(text=text))
 
 
-@given(verdict=verdicts, above=noise, below=st.one_of(st.text(characters, min_size=1), hostile))
+@given(verdict=verdicts, above=noise, below=hostile)
 def test_a_transcript_whose_last_line_is_no_part_of_a_verdict_never_parses(
     verdict: tuple[type[Value], str], above: str, below: str
 ) -> None:
     model, text = verdict
-    last = clean(below).rstrip().rpartition("\n")[2]
-    assume(last and last not in MARKERS and last.partition("=")[0] not in FIELDS)
+    last = clean(below).rstrip()
+    assume(last and last.partition("=")[0] not in FIELDS)
     assert malformed(model, f"{above}\n{text}\n{below}")
     assert malformed(model, f"{above}\n{below}")
 
 
-@given(data=st.data(), between=noise)
-def test_two_different_verdicts_never_parse(data: st.DataObject, between: str) -> None:
+@given(data=st.data(), between=unfenced)
+def test_two_different_verdicts_never_parse(data: st.DataObject, between: list[str]) -> None:
     model, one = data.draw(verdicts)
-    other = data.draw(verdicts.filter(lambda verdict: verdict[0] is model))[1]
+    other = data.draw(of_model[model])
     assume(parse(model, Reply(text=one)) != parse(model, Reply(text=other)))
-    between = "\n".join(line for line in between.split("\n") if not clean(line).lstrip(" ").startswith(("```", "~~~")))
-    assume(holds_no_token(between.split("\n")))
-    assert malformed(model, f"{one}\n{between}\n{other}")
-    assert malformed(model, f"```\n{one}\n{between}\n{other}")
+    pair = "\n".join((one, *between, other))
+    assert malformed(model, pair)
+    assert malformed(model, f"~~~~~\n{pair}")
 
 
-@given(verdict=verdicts, between=noise)
-def test_a_verdict_repeated_word_for_word_is_one_verdict(verdict: tuple[type[Value], str], between: str) -> None:
+@given(verdict=verdicts, between=unfenced)
+def test_a_verdict_repeated_word_for_word_is_one_verdict(verdict: tuple[type[Value], str], between: list[str]) -> None:
     model, text = verdict
-    assert parse(model, Reply(text=f"{text}\n{between}\n{text}")) == parse(model, Reply(text=text))
+    twice = "\n".join((text, "so again:", *between, text))
+    assert parse(model, Reply(text=twice)) == parse(model, Reply(text=text))
 
 
 @given(verdict=verdicts, fence=st.sampled_from(["```", "~~~", "`````"]), above=noise)
@@ -314,46 +311,42 @@ def test_a_fenced_verdict_above_the_real_one_does_not_count(
     verdict: tuple[type[Value], str], data: st.DataObject
 ) -> None:
     model, text = verdict
-    other = data.draw(verdicts.filter(lambda one: one[0] is model and "```" not in one[1]))[1]
-    shown = f"This file holds markers:\n```text\n{other}\n```\n"
+    other = data.draw(of_model[model])
+    shown = f"This file holds markers:\n````text\n{other}\n````\n"
     assert parse(model, Reply(text=f"{shown}{text}")) == parse(model, Reply(text=text))
     assert malformed(model, shown)
 
 
-@given(verdict=verdicts, at=st.integers(0, 40), marker=st.sampled_from(MARKERS))
+@given(verdict=with_block, at=st.integers(0, 40), data=st.data())
 def test_a_block_that_holds_a_marker_of_its_step_never_parses(
-    verdict: tuple[type[Value], str], at: int, marker: str
+    verdict: tuple[type[Value], str], at: int, data: st.DataObject
 ) -> None:
     model, text = verdict
     lines = text.split("\n")
-    assume(len(lines) > 2 and marker in SHAPES[model].markers)
-    lines.insert(1 + at % (len(lines) - 1), marker)
+    lines.insert(2 + at % (len(lines) - 2), data.draw(st.sampled_from(sorted(SHAPES[model].markers))))
     assert malformed(model, "\n".join(lines))
 
 
-@given(verdict=verdicts, data=st.data())
+@given(verdict=with_block, data=st.data())
 def test_a_verdict_that_lost_its_end_never_parses(verdict: tuple[type[Value], str], data: st.DataObject) -> None:
     model, text = verdict
     lines = text.split("\n")
-    assume(lines[-1].startswith("END_"))
     assert malformed(model, "\n".join(lines[: data.draw(st.integers(1, len(lines) - 1))]))
 
 
-pieces = st.one_of(
-    st.sampled_from(MARKERS),
-    st.sampled_from(FENCES),
-    st.sampled_from(
-        ["- Severity: P0", "- Finding: F1", "Description: x", "root_cause: x", "severity: P1", "approach: x"]
-    ),
-    st.sampled_from(["Code evidence: x", "Reachability: x", "Blast radius: x", "reproducer:", "reproducer: none x"]),
-    st.sampled_from([f"{name}=1" for name in FIELDS]),
-    st.sampled_from(['{"command": "x"}', "", "  indented", "\0", "\x1b[1m", "Scope: FIX_IN_THIS_PR"]),
-    st.text(characters, max_size=10),
+PIECES = (
+    *MARKERS,
+    *FENCES,
+    *("- Severity: P0", "- Finding: F1", "Description: x", "Code evidence: x", "Reachability: x", "Blast radius: x"),
+    *("root_cause: x", "severity: P1", "approach: x", "reproducer:", "reproducer: none x", "Scope: FIX_IN_THIS_PR"),
+    *(f"{name}=1" for name in FIELDS),
+    *('{"command": "x"}', "", "  indented", "\0", "\x1b[1m"),
 )
+pieces = st.lists(st.sampled_from(PIECES) | st.text(characters, max_size=6), max_size=12)
 
 
 @settings(max_examples=400)
-@given(model=st.sampled_from(MODELS), parts=st.lists(pieces, max_size=14))
+@given(model=st.sampled_from(MODELS), parts=pieces)
 def test_any_pile_of_lines_is_read_or_refused_and_what_is_read_stands_last(
     model: type[Value], parts: list[str]
 ) -> None:
@@ -364,7 +357,7 @@ def test_any_pile_of_lines_is_read_or_refused_and_what_is_read_stands_last(
 
 
 @given(model=st.sampled_from(MODELS), text=st.text(), answer=st.none() | st.text())
-def test_any_text_is_read_or_refused(model: type[Value], text: str, answer: str | None) -> None:
+def test_any_text_is_refused_and_never_breaks_anything(model: type[Value], text: str, answer: str | None) -> None:
     with pytest.raises(MalformedAnswer):
         parse(model, Reply(text=text, answer=answer))
 
@@ -407,25 +400,24 @@ FLOODS: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("flood", FLOODS)
 def test_ten_megabytes_above_a_verdict_are_read_at_once(flood: str) -> None:
     reply = Reply(text=f"{FLOODS[flood]()}NO_P0_P1\n")
-    began = time.perf_counter()
+    began = time.process_time()
     assert parse(Review, reply).verdict == "NO_P0_P1"
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 HUGE: dict[str, Callable[[], str]] = {
     "a block without end": lambda: "BEGIN_P0_P1_FINDINGS\n" + "x\n" * (MB10 // 2),
-    "a block of everything": lambda: (
-        "P0_P1_FINDINGS\nBEGIN_P0_P1_FINDINGS\n" + "x\n" * (MB10 // 2) + "END_P0_P1_FINDINGS"
-    ),
-    "many beginnings": lambda: "P0_P1_FINDINGS\nBEGIN_P0_P1_FINDINGS\n```\n" * (MB10 // 40) + "END_P0_P1_FINDINGS",
-    "many items": lambda: "P0_P1_FINDINGS\nBEGIN_P0_P1_FINDINGS\n" + "- Severity: P0\n" * 60_000 + "END_P0_P1_FINDINGS",
-    "a wide block": lambda: "P0_P1_FINDINGS\nBEGIN_P0_P1_FINDINGS\n" + " " * 1_000_000 + "\nEND_P0_P1_FINDINGS",
+    "a block of everything": lambda: f"{OPENED}{'x' + chr(10)}" * (MB10 // 40) + "END_P0_P1_FINDINGS",
+    "a block too long": lambda: OPENED + "x\n" * (MB10 // 2) + "END_P0_P1_FINDINGS",
+    "many beginnings": lambda: f"{OPENED}```\n" * (MB10 // 40) + "END_P0_P1_FINDINGS",
+    "many items": lambda: OPENED + "- Severity: P0\n" * 60_000 + "END_P0_P1_FINDINGS",
+    "a wide block": lambda: OPENED + " " * 1_000_000 + "\nEND_P0_P1_FINDINGS",
 }
 
 
 @pytest.mark.parametrize("huge", HUGE)
 def test_ten_megabytes_that_do_not_fit_are_refused_at_once(huge: str) -> None:
     text = HUGE[huge]()
-    began = time.perf_counter()
+    began = time.process_time()
     assert malformed(Review, text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

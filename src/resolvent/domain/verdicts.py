@@ -8,6 +8,9 @@ from resolvent.domain.change import Reproducer
 from resolvent.domain.model import Value
 from resolvent.domain.subject import Reported
 
+# Each claim is executed at least twice: a review with more of them is no review.
+MAX_CLAIMS = 100
+
 
 def _said(text: str) -> str:
     if not text.strip():
@@ -118,7 +121,7 @@ class Review(Value):
     """What a reviewer found in one commit."""
 
     verdict: Literal["NO_P0_P1", "P0_P1_FINDINGS"]
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[Claim, ...] = Field(default=(), max_length=MAX_CLAIMS)
 
     @model_validator(mode="after")
     def whole(self) -> "Review":
@@ -153,7 +156,7 @@ class Verification(Value):
     """The triage of every finding that was left."""
 
     verdict: Literal["NO_IN_SCOPE_P0_P1", "IN_SCOPE_P0_P1"]
-    triage: tuple[Triage, ...]
+    triage: tuple[Triage, ...] = Field(max_length=MAX_CLAIMS)
 
     @model_validator(mode="after")
     def consistent(self) -> "Verification":

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ from resolvent.engine.answers import grammar, parse
 from resolvent.engine.prompts import Prompt, quoted, read, render
 from resolvent.engine.requests import Request
 from resolvent.engine.world import World
-from resolvent.errors import AgentBusy, Bug, MalformedAnswer
+from resolvent.errors import AgentBusy, Bug, MalformedAnswer, StepFailed
 from resolvent.ports import Agent
 
 ANSWERS: dict[str, type[Value]] = {
@@ -83,7 +85,8 @@ async def _converse(world: World, frozen: Frozen, request: Request) -> Heard:
         try:
             value = _fitting(turn, reply)
         except MalformedAnswer as error:
-            value = await _repaired(world, turn, branch, error=error, tries=tries)
+            with _failing_in(branch):
+                value = await _repaired(world, turn, branch, error=error, tries=tries)
     return Heard(value, branch, exit, choice.name)
 
 
@@ -94,7 +97,8 @@ async def _first_turn(world: World, turn: _Turn, text: str) -> tuple[Branch, Job
         branch = await world.workspace.fork(parent, id=f"{turn.request.id}.{tries}")
         await world.journal.save_branch(turn.request.run, branch)
         try:
-            exit, reply = await _take_turn(world, turn, branch, text=text, name=f"{tries}.1")
+            with _failing_in(branch):
+                exit, reply = await _take_turn(world, turn, branch, text=text, name=f"{tries}.1")
         except AgentBusy:
             if delay is None:
                 raise
@@ -102,6 +106,16 @@ async def _first_turn(world: World, turn: _Turn, text: str) -> tuple[Branch, Job
         else:
             return branch, exit, reply, tries
     raise Bug("a turn neither ended nor failed")
+
+
+@contextmanager
+def _failing_in(branch: Branch) -> Iterator[None]:
+    """A step that fails names its branch: that is where a person looks first."""
+    try:
+        yield
+    except StepFailed as error:
+        error.details["branch"] = branch.id
+        raise
 
 
 async def _repaired(world: World, turn: _Turn, branch: Branch, *, error: MalformedAnswer, tries: int) -> Value:
@@ -163,7 +177,7 @@ def _fitting(turn: _Turn, reply: Reply) -> Value:
 
 
 def _question(request: Request, prompt: Prompt, model: type[Value]) -> str:
-    return render(request.name, prompt, request.inputs["prompt"]) + "\n" + _form(model)
+    return render(request.name, prompt, request.inputs["prompt"] | {"shown": request.shown}) + "\n" + _form(model)
 
 
 def _form(model: type[Value]) -> str:

@@ -146,7 +146,7 @@ def _store_engine(url: str) -> Any:
 
     @sqlalchemy.event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
-        for pragma in ("journal_mode=wal", "synchronous=full", "busy_timeout=30000"):
+        for pragma in ("journal_mode=wal", "synchronous=normal", "busy_timeout=30000"):
             connection.execute(f"pragma {pragma}")
 
     return engine

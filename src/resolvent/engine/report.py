@@ -1,5 +1,6 @@
 """The outcome document: one JSON object about one run, the same for programs, people and the record."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from resolvent.domain.change import Evidence
@@ -8,6 +9,7 @@ from resolvent.domain.job import Usage
 from resolvent.domain.model import Value
 from resolvent.domain.outcome import Ended
 from resolvent.domain.record import EffectRow, JobRow, RunRow, StepRow
+from resolvent.domain.subject import PullRequest
 from resolvent.ports import Journal
 
 
@@ -86,6 +88,7 @@ async def outcome_document(journal: Journal, row: RunRow, ended: Ended | None = 
     """Everything the record holds about a run, ended or not."""
     open_questions = [item for item in await journal.decisions(row.id) if item.answer is None]
     state = ended.outcome if ended else (row.outcome or row.state)  # type: ignore[attr-defined]
+    effects = [item for item in await journal.effects(row.id) if item.state == "done"]
     document = OutcomeDocument(
         run=row.id,
         playbook=row.playbook,
@@ -96,10 +99,10 @@ async def outcome_document(journal: Journal, row: RunRow, ended: Ended | None = 
         base=row.inputs.base.commit,
         findings=tuple(_finding(item) for item in await journal.findings(row.id)),
         evidence=tuple(_evidence(item) for item in await journal.evidence(row.id)),
-        effects=tuple(_effect(item) for item in await journal.effects(row.id) if item.state == "done"),
+        effects=tuple(_effect(item) for item in effects),
         cost=spent(await journal.jobs(row.id)),
         steps=tuple(_step(item) for item in await journal.steps(row.id)),
-        **_ending(ended),
+        **_standing(row, ended, effects),
     )
     return document.model_dump(mode="json")
 
@@ -113,14 +116,17 @@ def spent(jobs: tuple[JobRow, ...]) -> Usage:
     )
 
 
-def _ending(ended: Ended | None) -> dict[str, Any]:
-    if ended is None:
-        return {}
-    pull, gate = ended.pull_request, ended.gate
+def _standing(row: RunRow, ended: Ended | None, effects: Sequence[EffectRow]) -> dict[str, Any]:
+    """How far it came: as the ending tells, else what was published last, else the pull request it was given."""
+    published = [item.result["pull_request"] for item in effects if item.kind == "publish" and item.result]
+    last = PullRequest.model_validate(published[-1]) if published else None
+    pull = (ended.pull_request if ended else None) or last or row.inputs.pull_request
+    change = ended.change.commit if ended and ended.change else last.head_commit if last else None
+    gate = ended.gate if ended else None
     return {
-        "change": ended.change.commit if ended.change else None,
+        "change": change,
         "pull_request": PullDocument(number=pull.number, url=pull.url, head=pull.head) if pull else None,
-        "rounds": ended.rounds,
+        "rounds": ended.rounds if ended else 0,
         "gate": GateDocument(open=gate.open, reasons=gate.reasons, notes=gate.notes) if gate else None,
     }
 

@@ -21,6 +21,8 @@ class Request(Value):
     inputs: dict[str, Any]
     attempt: int = 1
     position: int = 0
+    # Logs beside the question: they follow from verbs that were asked before, so they do not make it another question.
+    shown: dict[str, str] = {}
     copied: dict[str, Any] | None = None
 
     @property

@@ -1,7 +1,7 @@
 """A run: the verbs a playbook may use. Each is recorded once, so a replay repeats nothing that was done."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from resolvent.errors import Cancelled, ForgeRefused, JobLost, ResolventError, S
 T = TypeVar("T", bound=Value)
 V = TypeVar("V")
 LOST_TRIES = 3
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -59,16 +60,27 @@ class Run:
         """A branch that holds exactly that commit."""
         return Branch(id=f"{self.id}/at-{change.commit[:16]}", parent=None, commit=change.commit)
 
-    async def ask(self, step: str, model: type[T], *, on: Branch, **inputs: Any) -> Answer[T]:
-        """Ask an agent about a branch."""
+    async def ask(
+        self, step: str, model: type[T], *, on: Branch, shows: Mapping[str, str] = NOTHING, **inputs: Any
+    ) -> Answer[T]:
+        """Ask an agent about a branch; `shows` are logs of earlier verbs, and no part of what is asked."""
         asked = {"model": model.__name__, "on": on, "prompt": inputs}
-        said = await self._verb("ask", step, asked, title=step)
+        said = await self._verb("ask", step, asked, title=step, shows=shows)
         return Answer(model.model_validate(said["value"]), Branch.model_validate(said["branch"]), said["agent"])
 
-    async def edit(self, step: str, model: type[T], *, on: Branch, subject: str, **inputs: Any) -> Edited[T]:
+    async def edit(
+        self,
+        step: str,
+        model: type[T],
+        *,
+        on: Branch,
+        subject: str,
+        shows: Mapping[str, str] = NOTHING,
+        **inputs: Any,
+    ) -> Edited[T]:
         """Let an agent change a branch; what it leaves becomes one commit with that subject."""
         asked = {"model": model.__name__, "on": on, "prompt": inputs, "subject": subject}
-        said = await self._verb("edit", step, asked, title=step)
+        said = await self._verb("edit", step, asked, title=step, shows=shows)
         change = Change.model_validate(said["change"]) if said["change"] else None
         branch = Branch.model_validate(said["branch"])
         return Edited(model.model_validate(said["value"]), branch, said["agent"], change)
@@ -134,9 +146,12 @@ class Run:
         base = await self._world.repository.merge_base(self.inputs.base, change)
         return await self._world.repository.changed_paths(base, change)
 
-    async def _verb(self, verb: str, name: str, inputs: dict[str, Any], *, title: str) -> dict[str, Any]:
+    async def _verb(
+        self, verb: str, name: str, inputs: dict[str, Any], *, title: str, shows: Mapping[str, str] = NOTHING
+    ) -> dict[str, Any]:
         self._position += 1
-        request = Request(run=self.id, verb=verb, name=name, title=title, inputs=plain(inputs), position=self._position)
+        asked = {"run": self.id, "verb": verb, "name": name, "title": title, "inputs": plain(inputs)}
+        request = Request(**asked, shown=dict(shows), position=self._position)
         while True:
             if self.cancelled:
                 raise Cancelled(self.id)

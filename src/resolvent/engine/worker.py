@@ -135,7 +135,8 @@ class Worker:
         except Bug as error:
             return await self._park(row, error)
         except ResolventError as error:
-            outcome = Escalated(reason=f"{type(error).__name__}: {error.message}")
+            branch = f" (branch {error.details['branch']})" if "branch" in error.details else ""
+            outcome = Escalated(reason=f"{type(error).__name__}{branch}: {error.message}")
         finally:
             del self._active[row.id]
         await self._end(row, outcome)

@@ -1,10 +1,11 @@
 """Resolve: from an issue or an existing pull request to a pull request with no in-scope P0/P1, proven by execution."""
 # long because: it is one chapter of the specification, and reads top to bottom as that chapter.
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from resolvent.domain.change import Change, Check
+from resolvent.domain.change import Change, Check, Evidence
 from resolvent.domain.decision import Question
 from resolvent.domain.events import FindingTriaged, GateJudged
 from resolvent.domain.gate import Finding, Gate, Judged, executed, judge, triaged
@@ -15,13 +16,15 @@ from resolvent.engine.run import Answer, Edited, Run, together
 from resolvent.playbooks import texts
 from resolvent.playbooks.work import Assessment, Note, Proof, Work
 
+NONE: Mapping[Finding, str] = {}
+
 
 async def resolve(run: Run) -> Outcome:
     """Take the subject to a proven pull request, or say with evidence why not."""
     analysis = await analyze(run)
     if analysis.value.no_action:
         return Declined(reason=analysis.value.reason or "the issue is not valid")
-    proof = await reproduce(run, analysis)
+    analysis, proof = await reproduce(run, analysis)
     if proof.execution == "PASSED":
         return Declined(reason="not_reproduced")
     if run.policy.require_reproducer and proof.execution != "SHOWN":
@@ -30,7 +33,7 @@ async def resolve(run: Run) -> Outcome:
     return work if isinstance(work, Escalated) else await until_clean(run, work)
 
 
-async def analyze(run: Run, *, refuted: str = "") -> Answer[Analysis]:
+async def analyze(run: Run, *, refuted: Evidence | None = None) -> Answer[Analysis]:
     """Is the claim true, why, and how can it be shown? An existing pull request is judged on its own head."""
     given = run.inputs
     said = await run.ask(
@@ -41,20 +44,23 @@ async def analyze(run: Run, *, refuted: str = "") -> Answer[Analysis]:
         pull=given.pull_request,
         base=given.base,
         design_comment=given.design_comment,
-        refuted=refuted,
+        refuted=refuted is not None,
+        shows={"reproducer": refuted.tail} if refuted else {},
     )
     after = "stop" if said.value.no_action else "reproduce the problem"
     await status(run, said, Note("analyze", said.value.verdict, after, cycle=1 if refuted else 0))
     return said
 
 
-async def reproduce(run: Run, analysis: Answer[Analysis]) -> Proof:
+async def reproduce(run: Run, analysis: Answer[Analysis]) -> tuple[Answer[Analysis], Proof]:
     """Run the reproducer where the analysis says the problem is; if it passes there, the analyst gets one more try."""
     proof = await shown(run, analysis.value)
     if proof.execution != "PASSED":
-        return proof
-    again = await analyze(run, refuted=proof.evidence[0].tail or "(it printed nothing and exited 0)")
-    return proof if again.value.no_action else await shown(run, again.value)
+        return analysis, proof
+    again = await analyze(run, refuted=proof.evidence[0])
+    better = await shown(run, again.value)
+    # What was refuted by running it is not saved by having nothing to run.
+    return (again, better) if better.execution in ("SHOWN", "FLAKY") else (analysis, proof)
 
 
 async def shown(run: Run, analysis: Analysis) -> Proof:
@@ -136,18 +142,20 @@ async def until_clean(run: Run, work: Work) -> Outcome:
 async def review(run: Run, work: Work) -> tuple[Finding, ...]:
     """Ask a reviewer about this very commit, execute what it claims, and triage what is left."""
     said = await ask_reviewer(run, work)
-    await status(run, said, Note("review", said.value.verdict, "verify or gate", work.round), on=work.pull)
-    findings = await executed_claims(run, work, said.value.claims, first=len(work.findings) + 1)
-    disputed = tuple(finding for finding in findings if finding.on_head == "PASSED")
+    after = "verify" if said.value.claims else "gate"
+    await status(run, said, Note("review", said.value.verdict, after, work.round), on=work.pull)
+    ran = await executed_claims(run, work, said.value.claims, first=len(work.findings) + 1)
+    disputed = {finding: log for finding, log in ran if finding.on_head == "PASSED"}
+    findings = [finding for finding, _ in ran]
     if disputed:
         again = await ask_reviewer(run, work, disputed=disputed)
         first = len(work.findings) + len(findings) + 1
         restated = await executed_claims(run, work, again.value.claims, first=first)
-        findings = (*findings, *(finding for finding in restated if finding.on_head != "PASSED"))
-    return await triage(run, work, findings) if findings else ()
+        findings += [finding for finding, _ in restated if finding.on_head == "SHOWN"]
+    return await triage(run, work, tuple(findings)) if findings else ()
 
 
-async def ask_reviewer(run: Run, work: Work, *, disputed: tuple[Finding, ...] = ()) -> Answer[Review]:
+async def ask_reviewer(run: Run, work: Work, *, disputed: Mapping[Finding, str] = NONE) -> Answer[Review]:
     """The same commit is never reviewed twice for the same question; a disputed claim is a new question."""
     return await run.ask(
         "review",
@@ -157,20 +165,23 @@ async def ask_reviewer(run: Run, work: Work, *, disputed: tuple[Finding, ...] = 
         issue=run.inputs.issue,
         base=run.inputs.base,
         change=work.change,
-        disputed=disputed,
+        disputed=tuple(disputed),
+        shows={finding.id: log for finding, log in disputed.items()},
     )
 
 
-async def executed_claims(run: Run, work: Work, claims: tuple[Claim, ...], *, first: int) -> tuple[Finding, ...]:
-    """Each claim with a reproducer is run on the change and on the base, in forks of their own."""
+async def executed_claims(
+    run: Run, work: Work, claims: tuple[Claim, ...], *, first: int
+) -> tuple[tuple[Finding, str], ...]:
+    """Each claim with a reproducer is run on the change, which printed this, and on the base, in forks of their own."""
 
-    async def one(number: int, claim: Claim) -> Finding:
+    async def one(number: int, claim: Claim) -> tuple[Finding, str]:
         finding = Finding(id=f"F{number}", claim=claim, created_in_round=work.round)
         if claim.reproducer is None:
-            return finding
+            return finding, ""
         check = Check.reproducing(claim.reproducer, f"reproducer {finding.id}")
         head, base = await together(run.check(check, on=commit) for commit in (work.change, run.inputs.base))
-        return executed(finding, head=head, base=base, own_signature=work.proof.signature)
+        return executed(finding, head=head, base=base, own_signature=work.proof.signature), head.tail
 
     numbered = enumerate(dict.fromkeys(claims), start=first)
     return tuple(await together(one(number, claim) for number, claim in numbered))
@@ -240,7 +251,8 @@ async def fix(run: Run, work: Work, *, blocking: tuple[Finding, ...], assessed: 
         pull={"number": work.pull.number, "url": work.pull.url, "head": work.pull.head},
         issue=run.inputs.issue,
         findings=blocking,
-        blockers=assessed.blockers if assessed else (),
+        blockers=assessed.gate.reasons if assessed else (),
+        shows=assessed.logs if assessed else {},
         round=work.round + 1,
     )
     return await pushed(run, work, done, step="fix")
@@ -293,10 +305,10 @@ async def assess(run: Run, work: Work) -> Assessment:
     """Everything the gate looks at, on one commit: reproducers, build, test, smoke, CI, and a clean merge."""
     checks = (*work.reproducers, *texts.configured_checks(run.inputs))
     evidence = await together(run.check(check, on=work.change) for check in checks)
-    required = await ci_says(run, work)
-    if isinstance(required, Escalated):
-        return Assessment(Gate(change=work.change), stop=required)
-    required, flaky = await without_flaky(run, work, required)
+    heard = await ci_says(run, work)
+    if isinstance(heard, Escalated):
+        return Assessment(Gate(change=work.change), stop=heard)
+    required, flaky = heard
     seen = await run.observe("base", change=work.change)
     case = Judged(
         change=work.change,
@@ -311,47 +323,46 @@ async def assess(run: Run, work: Work) -> Assessment:
     said = GateJudged(change=work.change.commit, open=gate.open, reasons=gate.reasons, notes=gate.notes)
     await run.tell(said, key=f"gate:{work.change.commit}")
     stop = stopped(work, f"flaky_ci: {', '.join(flaky)}", gate=gate) if flaky and run.policy.ci_required else None
-    return Assessment(gate, blockers=texts.blockers(case, gate), stop=stop)
+    return Assessment(gate, logs=texts.logs(case), stop=stop)
 
 
-async def ci_says(run: Run, work: Work) -> tuple[RequiredCheck, ...] | Escalated:
+async def ci_says(run: Run, work: Work) -> tuple[tuple[RequiredCheck, ...], tuple[str, ...]] | Escalated:
+    """The required checks, and those red on the base too; green on a rerun is no fault either, and both are tracked."""
+    required = await settled(run, work)
+    red = [check for check in required if check.state == "failed"] if not isinstance(required, Escalated) else []
+    if isinstance(required, Escalated) or not red or not run.policy.ci_required:
+        return required if isinstance(required, Escalated) else (required, ())
+    base = await run.observe("checks_on_base", commit=run.inputs.base.commit)
+    red_on_base = [check["name"] for check in base["checks"] if check["state"] == "failed"]
+    ours = [check for check in red if check.name not in red_on_base]
+    for check in ours:
+        await run.observe("rerun", check=check)
+    final = await settled(run, work, again=True) if ours else required
+    if isinstance(final, Escalated):
+        return final
+    passed = [check.name for check in final if check.state == "passed"]
+    for check in red:
+        on_base = check.name in red_on_base
+        if on_base or check.name in passed:
+            title = f"Flaky required check: {check.name}"
+            await run.file_issue(title=title, body=texts.flaky(check, work.pull, on_base=on_base))
+    return final, tuple(check.name for check in red if check.name in red_on_base)
+
+
+async def settled(run: Run, work: Work, *, again: bool = False) -> tuple[RequiredCheck, ...] | Escalated:
     """Wait for the required checks as long as the policy says, then ask a person; no required checks is an answer."""
     nth = 0
     while True:
         nth += 1
-        seen = await run.observe("required_checks", commit=work.change.commit, nth=nth)
+        seen = await run.observe("required_checks", commit=work.change.commit, again=again, nth=nth)
         checks = tuple(RequiredCheck.model_validate(check) for check in seen["checks"])
         pending = [check.name for check in checks if check.state == "pending"]
         if not pending or not run.policy.ci_required:
             return checks
         text = f"{', '.join(pending)} of #{work.pull.number} did not end in time. Wait again?"
-        key = f"ci_pending:{work.change.commit}:{nth}"
+        key = f"ci_pending:{work.change.commit}:{'rerun' if again else 'first'}:{nth}"
         if await run.wait(Question(key=key, text=text, choices=("wait", "stop"))) == "stop":
             return stopped(work, f"ci_pending: {', '.join(pending)}")
-
-
-async def without_flaky(
-    run: Run, work: Work, required: tuple[RequiredCheck, ...]
-) -> tuple[tuple[RequiredCheck, ...], tuple[str, ...]]:
-    """Red on the base too, or green on a rerun: not this change's fault, tracked as an issue, never a finding."""
-    red = [check for check in required if check.state == "failed"]
-    if not red or not run.policy.ci_required:
-        return required, ()
-    base = await run.observe("checks_on_base", commit=run.inputs.base.commit)
-    red_on_base = [check["name"] for check in base["checks"] if check["state"] == "failed"]
-    final, flaky = {check.name: check for check in required}, []
-    for check in red:
-        again = check
-        if check.name in red_on_base:
-            flaky.append(check.name)
-        else:
-            again = RequiredCheck.model_validate((await run.observe("rerun", check=check))["check"])
-        if check.name in red_on_base or again.state == "passed":
-            await run.file_issue(
-                title=f"Flaky required check: {check.name}", body=texts.flaky(check, work.pull, on_base=again is check)
-            )
-        final[check.name] = again
-    return tuple(final.values()), tuple(flaky)
 
 
 async def land(run: Run, work: Work, gate: Gate) -> Outcome:

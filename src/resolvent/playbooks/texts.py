@@ -72,7 +72,7 @@ def verification(findings: Sequence[Finding], change: Change) -> str:
         [finding for finding in findings if finding.scope == scope]
         for scope in ("FIX_IN_THIS_PR", "DEFER_CREATE_ISSUE", "INVALID_OR_ALREADY_FIXED")
     )
-    return "\n".join(
+    return _without_markers(
         [
             "## Review Verification Summary",
             f"Head `{change.commit}`",
@@ -98,14 +98,16 @@ def verification(findings: Sequence[Finding], change: Change) -> str:
 def _item(finding: Finding, more: str) -> str:
     ran = f"head {finding.on_head}, base {finding.on_base}" if finding.on_head else "nothing executed"
     parts = [f"**{finding.id}** {finding.claim.severity} {finding.claim.title}", f"{finding.basis} ({ran})", more]
-    return f"- {' · '.join(part for part in parts if part)}\n  {finding.rationale}"
+    # Indented, so that no line of it can pose as a section.
+    why = finding.rationale.strip().replace("\n", "\n  ")
+    return f"- {' · '.join(part for part in parts if part)}\n  {why}"
 
 
 def deferred(finding: Finding, pull: PullRequest) -> str:
     """An issue for a finding that is not this pull request's to fix."""
     claim = finding.claim
     steps = f"```sh\n{claim.reproducer.command}\n```" if claim.reproducer else claim.no_reproducer or "argued only"
-    return (
+    return _without_markers(
         f"Found while reviewing {pull.url} (#{pull.number}).\n\n## Evidence\n{claim.code_evidence}\n\n"
         f"{claim.description}\n\n## How to reproduce\n{steps}\nOn the base: {finding.on_base or 'not executed'}; "
         f"on the pull request: {finding.on_head or 'not executed'}.\n\n## Impact\n{claim.blast_radius}\n\n"
@@ -136,12 +138,10 @@ def completion(inputs: Frozen, work: Work, gate: Gate) -> str:
     )
 
 
-def blockers(case: Judged, gate: Gate) -> tuple[str, ...]:
-    """What the next fix must know: each reason, with what the failing check printed."""
-    said = list(gate.reasons)
-    said += [f"{item.check.name} printed:\n{_lines(item.tail)}" for item in case.evidence if not item.passed]
-    said += [f"CI check {item.name} printed:\n{_lines(item.log)}" for item in case.required if item.state == "failed"]
-    return tuple(said)
+def logs(case: Judged) -> dict[str, str]:
+    """What the failing checks printed, for the next fix."""
+    ours = {item.check.name: _lines(item.tail) for item in case.evidence if not item.passed}
+    return ours | {f"CI check {item.name}": _lines(item.log) for item in case.required if item.state == "failed"}
 
 
 def _fenced(text: str) -> str:

@@ -1,6 +1,7 @@
 """Where a resolve stands: values that its functions hand to each other."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from resolvent.domain.change import Change, Check, Evidence, Reproducer, agreed
 from resolvent.domain.gate import Finding, Gate
@@ -23,8 +24,9 @@ class Proof:
 
     @property
     def signature(self) -> str:
-        """What the issue's own failure looks like; empty when it was not shown."""
-        return self.evidence[0].signature if self.execution == "SHOWN" else ""
+        """What the issue's own failure looks like; empty when it was not shown, or failed without a word."""
+        signature = self.evidence[0].signature if self.execution == "SHOWN" else ""
+        return signature if signature.partition(":")[2] else ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Assessment:
     """The gate of one change, and what the next fix needs to know when it is shut."""
 
     gate: Gate
-    blockers: tuple[str, ...] = ()
+    logs: Mapping[str, str] = field(default_factory=dict)
     stop: Escalated | None = None
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from resolvent.working import Session
 
 RUN = "rcrash"
 AT = 1_767_603_600.0
-POINTS = ("before", "during", "between", "after")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ async def reference(directory: Path) -> tuple[dict[str, Any], tuple[Case, ...]]:
     log = directory / "boundaries"
     await _spawn(directory, "--log", str(log))
     seen = [Case(*line.split(" ", 1)) for line in log.read_text(encoding="utf-8").splitlines()]
-    return await fingerprint(directory), tuple(dict.fromkeys(seen))
+    agents = [Case("while it runs", case.verb) for case in seen if case.name.startswith(("ask:", "edit:"))]
+    return await fingerprint(directory), tuple(dict.fromkeys([*seen, *agents]))
 
 
 async def killed(case: Case, *, directory: Path, expected: dict[str, Any]) -> Verdict:
@@ -105,6 +106,20 @@ async def prove(
     return list(await asyncio.gather(*(one(number, case) for number, case in enumerate(cases) if keep(case))))
 
 
+def table(verdicts: Sequence[Verdict]) -> str:
+    """The verdicts as people read them: a row per verb, a mark per point."""
+    points = list(dict.fromkeys(verdict.case.point for verdict in verdicts))
+    rows: dict[str, dict[str, str]] = {}
+    for verdict in verdicts:
+        mark = "same" if verdict.killed and verdict.same else "DIFFERS" if verdict.killed else "NOT KILLED"
+        rows.setdefault(verdict.case.verb.partition("/")[2], {})[verdict.case.point] = mark
+    width = max(len(row) for row in rows)
+    lines = ["  ".join([f"{'verb':{width}}", *(f"{point:13}" for point in points)])]
+    lines += ["  ".join([f"{row:{width}}", *(f"{marks.get(p, '-'):13}" for p in points)]) for row, marks in rows.items()]
+    good = sum(verdict.killed and verdict.same for verdict in verdicts)
+    return "\n".join([*lines, "", f"{good} of {len(verdicts)} kills at {len(rows)} verbs ended the same, to the commit"])
+
+
 def _app(directory: Path) -> App:
     environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "RESOLVENT_HOME": str(directory / "state")}
     overrides = ("policy.status_comments=false", "policy.merge=auto")
@@ -120,10 +135,14 @@ async def _spawn(directory: Path, *words: str) -> int:
     return await process.wait()
 
 
-async def _play(directory: Path, boundary: Callable[[str, str], None]) -> None:
+async def _play(directory: Path, words: Sequence[str]) -> None:
     """Submit the one run if it is not there yet, and work until it ended."""
     if not (directory / "ledger").exists():
         await make_sample(directory)
+    if words[:1] == ["--kill"] and words[1].startswith("while it runs "):
+        part = sha256(words[1].removeprefix("while it runs ").encode()).hexdigest()[:12]
+        (directory / "story.kill").write_text(f"{os.getpid()} {part}", encoding="utf-8")
+    boundary = _boundary(words)
     app = _app(directory)
     forge = await app.home.forge()
     if not await (await app.home.journal()).runs():
@@ -153,7 +172,7 @@ def _boundary(words: Sequence[str]) -> Callable[[str, str], None]:
 
 def main() -> None:
     """`python -m resolvent.testing.crash DIRECTORY [--kill "POINT VERB" | --log FILE]`."""
-    asyncio.run(_play(Path(sys.argv[1]), _boundary(sys.argv[2:])))
+    asyncio.run(_play(Path(sys.argv[1]), sys.argv[2:]))
     sys.stdout.flush()
     # Crash-only: there is nothing to tidy that the next process would not find.
     os._exit(0)

@@ -187,6 +187,6 @@ def sabotaged(kind: str) -> list[Scene]:
 
 def write_story(path: Path, scenes: list[Scene]) -> Path:
     """Put a story where a scripted agent can read it; every start is noted beside it."""
-    log = str(path.with_suffix(".log"))
-    path.write_text(json.dumps({"scenes": scenes, "log": log}), encoding="utf-8")
+    told = {"scenes": scenes, "log": str(path.with_suffix(".log")), "assassin": str(path.with_suffix(".kill"))}
+    path.write_text(json.dumps(told), encoding="utf-8")
     return path

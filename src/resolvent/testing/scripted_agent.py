@@ -1,14 +1,17 @@
 """Play one scene of a story as an agent would: read the prompt, edit files, answer. Standard library only.
 
-A story is {"scenes": […], "log": "a file that every start is noted in"}; the first scene that fits is played:
-  {"step": "review", "turn": 1, "when": ["text that stands in the prompt"], "holds": {"path": "text in that file"},
-   "write": {"path": "text", "gone.txt": null}, "say": "text on standard output", "answer": {…}, "usage": {…},
-   "exit": 0}
+A story is {"scenes": […], "log": "a file that every start is noted in", "assassin": "a file that names whom to kill"};
+the first scene that fits is played:
+  {"step": "review", "turn": 1, "try": 1, "when": ["text that stands in the prompt"],
+   "holds": {"path": "text in that file"}, "wait_for": "a fifo that is read to its end first",
+   "write": {"path": "text", "gone.txt": null}, "append": {"path": "text"}, "say": "text on standard output",
+   "answer": {…}, "usage": {…}, "exit": 0}
 Nothing is remembered between scenes, so a job that is started again plays the same scene.
 """
 
 import json
 import os
+import signal
 import sys
 
 
@@ -18,15 +21,31 @@ def main() -> int:
     with open(sys.argv[1], encoding="utf-8") as story:
         told = json.load(story)
     step, turn = os.environ["RESOLVENT_STEP"], int(os.environ["RESOLVENT_TURN"])
+    job = os.path.basename(os.path.dirname(os.environ["RESOLVENT_ANSWER"]))
     if told.get("log"):
         with open(told["log"], "a", encoding="utf-8") as log:
-            log.write(f"{step} {turn} {os.path.basename(os.path.dirname(os.environ['RESOLVENT_ANSWER']))}\n")
+            log.write(f"{step} {turn} {job}\n")
+    if told.get("assassin"):
+        strike(told["assassin"], job)
+    # The engine names a job after its step, the try from the same parent, and the turn.
+    tried = job.split(".")[-2:][0]
     for scene in told["scenes"]:
-        fits = scene["step"] == step and scene.get("turn", turn) == turn
+        fits = scene["step"] == step and scene.get("turn", turn) == turn and str(scene.get("try", tried)) == tried
         if fits and all(text in prompt for text in scene.get("when", [])) and holds(scene.get("holds", {})):
             return play(scene)
     sys.stderr.write(f"no scene for step {step}, turn {turn}\n")
     return 1
+
+
+def strike(order: str, job: str) -> None:
+    """Kill the process an order names while this job runs, once: the order is used up by it."""
+    if not os.path.exists(order):
+        return
+    with open(order, encoding="utf-8") as file:
+        victim, part = file.read().split()
+    if part in job:
+        os.unlink(order)
+        os.kill(int(victim), signal.SIGKILL)
 
 
 def holds(files: dict) -> bool:  # type: ignore[type-arg]
@@ -42,12 +61,18 @@ def holds(files: dict) -> bool:  # type: ignore[type-arg]
 
 def play(scene: dict) -> int:  # type: ignore[type-arg]
     """Do what the scene says."""
+    if "wait_for" in scene:
+        with open(scene["wait_for"], "rb") as held:
+            held.read()
     for path, text in scene.get("write", {}).items():
         if text is None:
             os.unlink(path)
             continue
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    for path, text in scene.get("append", {}).items():
+        with open(path, "a", encoding="utf-8") as file:
             file.write(text)
     if "usage" in scene:
         leave("RESOLVENT_USAGE", scene["usage"])

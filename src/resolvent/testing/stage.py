@@ -48,9 +48,9 @@ class Played:
 class Stage:
     """One repository with its forge and state; any number of plays."""
 
-    def __init__(self, directory: Path, *, overrides: Sequence[str] = ()) -> None:
+    def __init__(self, directory: Path, *, project: Path | None = None, overrides: Sequence[str] = ()) -> None:
         self.directory = directory
-        self.project = directory / "project"
+        self.project = project or directory / "project"
         environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "RESOLVENT_HOME": str(directory / "state")}
         story = directory / "story.json"
         agents = []

@@ -8,17 +8,28 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from resolvent.domain.job import Job, JobExit, Reply, Task, Usage
 from resolvent.domain.record import AgentChoice
-from resolvent.errors import AgentFailed, AgentMissing, AgentTimedOut, ConfigError, MalformedAnswer
+from resolvent.errors import AgentBusy, AgentFailed, AgentMissing, AgentTimedOut, MalformedAnswer
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_ANSWER_BYTES = 1 << 20
 MAX_TEXT_BYTES = 12 << 20
 SHOWN_LINES = 20
 LIMITS = {"wall": "took too long", "idle": "was silent for too long", "output": "printed too much"}
+# What sysexits.h calls EX_TEMPFAIL: come back later.
+COME_BACK_LATER = 75
+TELLING_LINES = 3
+# A world that was down for a moment, as the programs of many vendors say it; looked for in the last lines only.
+_PASSING = re.compile(
+    r"connection (?:was )?(?:reset|refused|closed|aborted|lost)|ECONNRESET|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN"
+    r"|timed[ -]out|(?:request|gateway|connection|connect|read) timeout|timeout ?(?:error|exceeded|expired)"
+    r"|network is unreachable|temporary failure in name resolution"
+    r"|rate[ _-]?limit|too many requests|overloaded|temporarily unavailable|service unavailable|bad gateway"
+    r"|(?<![a-z])(?:http(?:/[\d.]+)?|status|code|error)\W{0,4}(?:code\W{0,3})?(?:429|502|503|504|529)\b"
+    r"|out of memory|cannot allocate memory|no space left on device|ENOMEM|ENOSPC",
+    re.I,
+)
 # Terminal commands, and every control character but tab and newline.
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?|[\x00-\x08\x0b-\x1f\x7f-\x9f]", re.S
@@ -53,18 +64,15 @@ class CommandAgent:
         argv = (self._program(environment["PATH"]), *self._choice.command[1:])
         for private in (directory, directory / "home", directory / "tmp"):
             private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            return Job(
-                id=id,
-                argv=argv,
-                cwd=cwd,
-                environment=environment,
-                stdin=task.prompt,
-                streams="apart",
-                limits=self._choice.limits,
-            )
-        except ValidationError as error:
-            raise ConfigError(f"agent {self.name} cannot be given its environment: {error}") from error
+        return Job(
+            id=id,
+            argv=argv,
+            cwd=cwd,
+            environment=environment,
+            stdin=task.prompt,
+            streams="apart",
+            limits=self._choice.limits,
+        )
 
     def _program(self, path: str) -> str:
         program = self._choice.command[0] if self._choice.command else ""
@@ -82,7 +90,7 @@ class CommandAgent:
         return found
 
     def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
-        """Read what the ended process left; AgentFailed or AgentTimedOut when it did not end well."""
+        """Read what the ended process left; AgentFailed, AgentTimedOut or AgentBusy when it did not end well."""
         self._require_good_end(exit, output)
         text = _end_of(output, MAX_TEXT_BYTES)
         try:
@@ -102,7 +110,10 @@ class CommandAgent:
                 ending=exit.ending,
             )
         how = exit.message or ("was cancelled" if exit.ending == "cancelled" else f"ended with exit {exit.exit}")
-        raise AgentFailed(f"agent {self.name}: {how}{told}", ending=exit.ending, exit=exit.exit)
+        last = "\n".join(_last_lines(file, TELLING_LINES) for file in (output.with_name("errors"), output))
+        passing = exit.ended and (exit.exit == COME_BACK_LATER or _PASSING.search(last))
+        kind = AgentBusy if passing else AgentFailed
+        raise kind(f"agent {self.name}: {how}{told}", ending=exit.ending, exit=exit.exit)
 
 
 def _end_of(path: Path, size: int) -> str:
@@ -114,9 +125,9 @@ def _end_of(path: Path, size: int) -> str:
         return ""
 
 
-def _last_lines(path: Path) -> str:
+def _last_lines(path: Path, count: int = SHOWN_LINES) -> str:
     lines = _CONTROL.sub("", _end_of(path, 1 << 16)).splitlines()
-    return "\n".join([line.rstrip() for line in lines if line.strip()][-SHOWN_LINES:])
+    return "\n".join([line.rstrip() for line in lines if line.strip()][-count:])
 
 
 def _left(directory: Path, name: str) -> str | None:

@@ -11,7 +11,7 @@ from resolvent.errors import ForgeDown, ForgeRefused, GitError, HeadMoved
 NONE = "0" * 40
 # The other end of a local transfer is a git of its own that gets no `-c` of ours. Nothing it serves is executed, so
 # whose directory it is does not matter.
-SERVE = "git -c 'safe.directory=*' -c uploadpack.allowAnySHA1InWant=true upload-pack"
+SERVE = "git -c 'safe.directory=*' upload-pack"
 RECEIVE = "git -c 'safe.directory=*' -c receive.fsckObjects=true receive-pack"
 LOCAL = {"GIT_ALLOW_PROTOCOL": "file"}
 

@@ -198,7 +198,7 @@ class Supervisor:
                 self._become(parent)
             except (OSError, ValueError, IndexError) as error:
                 missing = isinstance(error, OSError) and error.errno in MISSING
-                posix.write(report, f"{127 if missing else 126} {error}"[:500].encode())
+                posix.write(report, f"{127 if missing else 126} {error}"[:500].encode(errors="replace"))
             finally:
                 posix._exit(126)
         for end in (report, *self._output.ends):

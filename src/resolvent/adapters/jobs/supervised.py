@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import hashlib
+import json
 import marshal
 import os
 import py_compile
@@ -81,8 +82,8 @@ class SupervisedJobs:
 
     def _spawn(self, job: Job, directory: Path, lock: int) -> subprocess.Popen[bytes]:
         names_only = job.model_copy(update={"environment": dict.fromkeys(job.environment, ""), "stdin": ""})
-        _write(directory / "job.json", names_only.model_dump_json(indent=1).encode())
-        _write(directory / "stdin", job.stdin.encode())
+        _write(directory / "job.json", json.dumps(names_only.model_dump(), indent=1).encode())
+        _write(directory / "stdin", job.stdin.encode(errors="replace"))
         # The values of the environment may be secret: they reach the supervisor through memory, never through a file.
         order = os.memfd_create("order")
         log = os.open(directory / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -141,24 +141,20 @@ class Store:
         """
         deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         known = self._seen if since is None else since
-        while True:
-            # Registered before looking: what rings from here on is heard, also if another waiter drains the bell.
-            with self._registered() as rung:
-                self._seen = await self._look()
-                if self._seen != known:
-                    return self._seen
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        await rung
-                except TimeoutError:
-                    return self._seen
+        number = await self._differing(known, deadline)
+        if since is None:
+            self._seen = number
+        return number
 
     async def close(self) -> None:
         """Finish what was begun and let go of the database; whoever still waits in `changed` is cancelled."""
+        if self._raw is None:
+            return
         for rung in self._waiting:
             rung.cancel()
         self._silence()
         await self._run(self._raw.close)
+        self._raw = None
         self._thread.shutdown(wait=False)
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -201,6 +197,19 @@ class Store:
         if not self._connection().read(self._driver.has_meta):
             self._transact(found)
         return self._connection().number("generation")
+
+    async def _differing(self, known: int, deadline: float | None) -> int:
+        while True:
+            # Registered before looking: what rings from here on is heard, also if another waiter drains the bell.
+            with self._registered() as rung:
+                number = await self._look()
+                if number != known:
+                    return number
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        await rung
+                except TimeoutError:
+                    return number
 
     async def _look(self) -> int:
         def arm() -> tuple[Bell, int, int]:

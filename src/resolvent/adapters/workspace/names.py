@@ -20,8 +20,8 @@ def unsafe(path: bytes) -> bool:
 
 
 def directory_name(id: str) -> str:
-    """A file name for any id: readable, short, and another one for every other id."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", id)[:40].strip("-.")
+    """A name for a directory or a ref for any id: readable, short, and another one for every other id."""
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", id)[:40].strip("-")
     return f"{readable}-{sha256(id.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}".lstrip("-")
 
 

@@ -1,0 +1,127 @@
+"""resolvent init: the first file."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from resolvent.cli.options import Directory
+from resolvent.errors import UsageError
+
+
+def init(
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    example_agent: Annotated[
+        str,
+        typer.Option(
+            "--example-agent",
+            metavar="PATH",
+            help="Also write an agent to start your own from, and use it; - only prints it.",
+            show_default=False,
+        ),
+    ] = "",
+    directory: Directory = None,
+) -> None:
+    """Write resolvent.toml, with the checks this repository seems to have."""
+    from resolvent.cli.place import repository
+
+    if example_agent == "-":
+        print(_example(), end="")
+        return
+    root = repository(directory)
+    configuration = root / "resolvent.toml"
+    agent = (root / example_agent) if example_agent else None
+    existing = [path for path in (configuration, agent) if path is not None and path.exists() and not force]
+    if agent is not None and existing == [configuration]:
+        # The file that is there is somebody's work: it gets nothing but advice.
+        _write(agent, _example(), executable=True)
+        print(f"wrote {agent}\nnext: add this to {configuration}\n\n{_definition(example_agent)}")
+        return
+    if existing:
+        raise UsageError(f"{existing[0]} exists already", hint="resolvent init --force overwrites it")
+    checks = proposed_checks(root)
+    if agent is not None:
+        _write(agent, _example(), executable=True)
+        print(f"wrote {agent}, an agent to start your own from")
+    _write(configuration, configured(checks, example_agent))
+    print(f"wrote {configuration}")
+    for name, command in checks.items():
+        print(f'  {name} = "{command}"')
+    print("next: resolvent doctor")
+
+
+def configured(checks: dict[str, str], agent: str = "") -> str:
+    """The template with these checks and, if one is named, this command agent in every role."""
+    from resolvent.settings import template
+
+    text = template()
+    for name, command in checks.items():
+        text = text.replace(f'#{name} = ""\n', f'{name} = "{command}"\n', 1)
+    if agent:
+        text = text.replace('#writer = "claude"', 'writer = "example"').replace(
+            '#reader = "codex"', 'reader = "example"'
+        )
+        text = text.replace("[policy]", f"{_definition(agent, roles=False)}\n[policy]", 1)
+    return text
+
+
+def _definition(agent: str, *, roles: bool = True) -> str:
+    from json import dumps
+
+    # With a slash it is looked up in the repository, not in the branch an agent may edit.
+    path = agent if "/" in agent else f"./{agent}"
+    chosen = '[agents]\nwriter = "example"\nreader = "example"\n\n' if roles else ""
+    return f'{chosen}[agents.example]\nuse = "command"\ncommand = ["python3", {dumps(path)}]\n'
+
+
+def _example() -> str:
+    from importlib.resources import files
+
+    return files("resolvent.testing").joinpath("example_agent.py").read_text(encoding="utf-8")
+
+
+def _write(path: Path, text: str, *, executable: bool = False) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        if executable:
+            path.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", hint=f"ls -ld {path.parent}") from error
+
+
+def proposed_checks(root: Path) -> dict[str, str]:
+    """The commands that most likely build and test what lies here; a person reads them before they are used."""
+    targets = set(re.findall(r"^([A-Za-z0-9_-]+)[ \t]*:(?!=)", _read(root / "Makefile"), re.M))
+    if "test" in targets or "check" in targets:
+        build = {"build": "make build"} if "build" in targets else {}
+        return build | {"test": "make test" if "test" in targets else "make check"}
+    if (root / "Cargo.toml").is_file():
+        return {"build": "cargo build", "test": "cargo test"}
+    if (root / "go.mod").is_file():
+        return {"build": "go build ./...", "test": "go test ./..."}
+    if (root / "package.json").is_file():
+        return _node_checks(root)
+    if (root / "pyproject.toml").is_file() or (root / "setup.py").is_file():
+        pytest = "pytest" in _read(root / "pyproject.toml") or (root / "conftest.py").is_file()
+        return {"test": "python3 -m pytest -q" if pytest else "python3 -m unittest"}
+    return {}
+
+
+def _node_checks(root: Path) -> dict[str, str]:
+    import json
+
+    try:
+        scripts = json.loads(_read(root / "package.json")).get("scripts", {})
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+    commands = {"build": "npm run build", "test": "npm test"}
+    return {name: command for name, command in commands.items() if isinstance(scripts, dict) and name in scripts}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:
+        return ""

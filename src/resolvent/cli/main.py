@@ -1,0 +1,137 @@
+"""The command `resolvent`: its commands, and how every error ends."""
+
+import json
+import os
+import sys
+import traceback
+from types import TracebackType
+from typing import Annotated
+
+import typer
+
+from resolvent.cli import (
+    again,
+    decide,
+    demo,
+    doctor,
+    init,
+    issue,
+    logs,
+    prove,
+    pull,
+    resolve,
+    runs,
+    schema,
+    serve,
+    show,
+    watch,
+)
+from resolvent.errors import ResolventError
+
+BROKEN = 70
+app = typer.Typer(
+    name="resolvent",
+    help="Issues in, proven pull requests out.",
+    no_args_is_help=True,
+    # Plain help starts in half the time.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from resolvent import __version__
+
+        print(f"resolvent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Issues in, proven pull requests out: agents write and review, every claim is executed, nothing is lost."""
+
+
+app.command("demo")(demo.demo)
+app.command("init")(init.init)
+app.command("doctor")(doctor.doctor)
+app.command("resolve")(resolve.resolve)
+app.command("runs")(runs.runs)
+app.command("show")(show.show)
+app.command("watch")(watch.watch)
+app.command("logs")(logs.logs)
+app.command("diff")(show.diff)
+app.command("evidence")(show.evidence)
+app.command("cost")(show.cost)
+app.command("decide")(decide.decide)
+app.command("cancel")(decide.cancel)
+app.command("retry")(again.retry)
+app.command("fork")(again.fork)
+app.command("serve")(serve.serve)
+app.add_typer(issue.app, name="issue")
+app.add_typer(pull.app, name="pr")
+app.command("schema")(schema.schema)
+app.add_typer(prove.app, name="prove")
+
+
+def main() -> None:
+    """Run the command line; never a traceback for an error of ours."""
+    sys.excepthook = _apologise
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets a stand-in, not a crash.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    # Looking for plugins of a library reads the metadata of every package there is.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    try:
+        code = typer.main.get_command(app).main(prog_name="resolvent", standalone_mode=False)
+    except ResolventError as error:
+        code = _fail(type(error).__name__, error.message, hint=error.hint, code=error.exit_code)
+    except typer.TyperException as error:
+        code = _fail("UsageError", error.format_message(), hint=_help_of(error), code=error.exit_code)
+    except typer.Abort:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _help_of(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context else 'resolvent'} --help"
+
+
+def _fail(kind: str, message: str, *, hint: str, code: int) -> int:
+    from resolvent.cli.terminal import clean, one_line, stderr
+
+    if "--json" in sys.argv[1:]:
+        print(json.dumps({"error": {"class": kind, "message": message, "hint": hint}}))
+        return code
+    terminal = stderr()
+    terminal.say(f"{terminal.paint('error:', 'bold red')} {clean(message)}")
+    if hint:
+        terminal.say(f"{terminal.paint('next:', 'bold')} {one_line(hint)}")
+    return code
+
+
+def _apologise(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Something nobody thought of: say so briefly, with how to show it to us, and end."""
+    from resolvent.places import environment
+
+    if environment().get("RESOLVENT_DEBUG") == "1":
+        traceback.print_exception(kind, error, trace)
+    _fail(
+        kind.__name__,
+        f"this is a bug of resolvent, sorry: {kind.__name__}: {error}",
+        hint="report it with the output of the same command after: export RESOLVENT_DEBUG=1",
+        code=BROKEN,
+    )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(BROKEN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The probes of doctor: each looks at the real thing and says how to mend it."""
+
+import asyncio
+import platform
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from resolvent.cli.place import repository
+from resolvent.domain.job import Task
+from resolvent.errors import ConfigError, ResolventError
+from resolvent.places import environment
+from resolvent.settings import ROLES, agent_choice
+from resolvent.wiring import Home
+
+Probe = dict[str, Any]
+OLDEST_GIT = (2, 38)
+
+
+async def probe(directory: Path | None) -> list[Probe]:
+    """Everything, as far as it can be looked at; what is broken does not hide the rest."""
+    found = [await _git(), _found("python", f"{platform.python_version()}")]
+    try:
+        home = Home.of(repository(directory), environ=environment())
+    except ResolventError as error:
+        return [*found, _fault("configuration" if isinstance(error, ConfigError) else "repository", error)]
+    found += [_found("repository", str(home.repository)), _found("state", str(home.state))]
+    try:
+        found += [await _store(home), _sandbox(), await _forge(home)]
+        found += [_agent(home, role) for role in ROLES]
+        return [*found, _checks(home)]
+    finally:
+        await home.close()
+
+
+def _found(name: str, what: str, *, state: str = "ok", fix: str = "") -> Probe:
+    return {"name": name, "state": state, "found": what, "fix": fix}
+
+
+def _fault(name: str, error: ResolventError) -> Probe:
+    return _found(name, error.message, state="fault", fix=error.hint)
+
+
+async def _git() -> Probe:
+    fix = "sudo apt-get install --yes git"
+    try:
+        process = await asyncio.create_subprocess_exec("git", "--version", stdout=asyncio.subprocess.PIPE)
+    except FileNotFoundError:
+        return _found("git", "is not installed", state="fault", fix=fix)
+    said = (await process.communicate())[0].decode("utf-8", "replace").strip()
+    number = re.search(r"(\d+)\.(\d+)", said)
+    if not number or (int(number[1]), int(number[2])) < OLDEST_GIT:
+        return _found("git", f"{said}: 2.38 or newer is needed", state="fault", fix=fix)
+    return _found("git", said.removeprefix("git version "))
+
+
+async def _store(home: Home) -> Probe:
+    from resolvent.working import Session
+
+    try:
+        await home.journal()
+        worker = await Session(home).worker()
+    except ResolventError as error:
+        return _fault("store", error)
+    kind = home.store_url.partition(":")[0]
+    return _found("store", f"{kind}, {f'process {worker} works on it' if worker else 'no worker is running'}")
+
+
+def _sandbox() -> Probe:
+    found = "plain only: agents run as you, in a copy of the repository; every run needs --unsafe"
+    return _found("sandbox", found, state="note")
+
+
+async def _forge(home: Home) -> Probe:
+    try:
+        forge = await home.forge()
+        return _found("forge", f"local, {forge.path}")
+    except ResolventError as error:
+        return _fault("forge", error)
+
+
+def _agent(home: Home, role: Any) -> Probe:
+    """Asks for the very process that a run would start, and starts nothing."""
+    try:
+        choice = agent_choice(home.settings, role)
+        agent = home.agent(choice)
+        with tempfile.TemporaryDirectory() as scratch:
+            task = Task(run="doctor", step="doctor", attempt=1, turn=1, prompt="", json_schema="{}", directory=scratch)
+            job = agent.job(task, id="doctor", cwd=scratch)
+    except ResolventError as error:
+        return _fault(f"agent {role}", error)
+    return _found(f"agent {role}", f"{choice.name}: {' '.join(job.argv)}")
+
+
+def _checks(home: Home) -> Probe:
+    commands = home.settings.checks.commands
+    if not commands:
+        fix = 'set checks.test = "…" in resolvent.toml'
+        return _found("checks", "none: only reproducers prove a change", state="note", fix=fix)
+    return _found("checks", "; ".join(f"{name}: {command}" for name, command in commands.items()))

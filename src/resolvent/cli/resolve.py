@@ -1,0 +1,64 @@
+"""resolvent resolve: start a run and follow it."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from resolvent.cli.options import Detach, Directory, Follow, Json
+
+
+def resolve(
+    target: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]", help="An issue: its number, its link, or a sentence with one of them."),
+    ] = None,
+    pr: Annotated[str | None, typer.Option("--pr", metavar="N", help="Continue a pull request instead.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Read the issue from a Markdown file instead.")
+    ] = None,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Let agents run as you, without a sandbox.")] = False,
+    detach: Detach = False,
+    json: Json = False,
+    follow: Follow = False,
+    base: Annotated[str, typer.Option(metavar="BRANCH", help="Start from this branch.", show_default=False)] = "",
+    design_comment: Annotated[
+        str, typer.Option(metavar="URL", help="A comment that holds the design to follow.", show_default=False)
+    ] = "",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; may be repeated.")
+    ] = None,
+    merge: Annotated[
+        Literal["never", "ask", "auto"] | None, typer.Option(help="May the proven change be merged?")
+    ] = None,
+    directory: Directory = None,
+) -> None:
+    """Take an issue or a pull request to a proven pull request.
+
+    Starts a run and follows it until it ends or a person has to decide: exit 0 when it is proven, argued, merged or
+    declined, 3 when a person has to look, 1 when it failed. Ctrl-C leaves the run alone; Ctrl-C twice stops its agents.
+    """
+    from resolvent.cli.place import run
+    from resolvent.domain.entry import entry_point
+
+    task = " ".join(target) if target else None
+    entry = entry_point(task, pull=pr, file=str(file) if file else None)
+    overrides = (*(settings or ()), *([f"policy.merge={merge}"] if merge else ()))
+    asked = {"entry": entry, "base": base, "design_comment": design_comment, "unsafe": unsafe}
+    ways = {"detach": detach, "json": json, "events": follow}
+    raise typer.Exit(run(_resolve(directory, asked, ways, overrides)))
+
+
+async def _resolve(
+    directory: Path | None, asked: dict[str, object], ways: dict[str, bool], overrides: tuple[str, ...]
+) -> int:
+    from resolvent.app import Submission
+    from resolvent.cli.following import start_or_follow
+    from resolvent.cli.place import opened
+    from resolvent.cli.terminal import clean, stderr
+
+    async with opened(directory, overrides) as app:
+        row, warnings = await app.submit(Submission(**asked))  # type: ignore[arg-type]
+        for warning in warnings:
+            stderr().say(f"warning: {clean(warning)}")
+        return await start_or_follow(app, row, overrides=overrides, **ways)

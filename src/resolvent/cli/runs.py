@@ -1,0 +1,61 @@
+"""resolvent runs: what there is."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from resolvent.cli.options import Directory, Json
+
+if TYPE_CHECKING:
+    from resolvent.cli.terminal import Cell
+
+
+def runs(
+    limit: Annotated[int, typer.Option("-n", metavar="N", min=1, max=10_000, help="At most so many.")] = 20,
+    json: Json = False,
+    directory: Directory = None,
+) -> None:
+    """List the runs of this repository, newest first."""
+    from resolvent.cli.place import repository
+    from resolvent.cli.words import emit
+    from resolvent.glance import runs as glance
+    from resolvent.places import environment
+
+    found = glance(repository(directory), environ=environment(), limit=limit)
+    if found is None:
+        from resolvent.cli.place import run
+
+        found = run(_runs(directory, limit))
+    if json:
+        emit(found)
+    else:
+        _print(found)
+
+
+async def _runs(directory: Path | None, limit: int) -> list[dict[str, Any]]:
+    from resolvent.cli.place import opened
+    from resolvent.glance import COLUMNS
+
+    async with opened(directory) as app:
+        rows = await app.runs(limit=limit)
+    return [{"run": row.id} | {name: getattr(row, name) for name in COLUMNS[1:]} for row in rows]
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    from resolvent.cli.report import OUTCOME_STYLES
+    from resolvent.cli.terminal import stdout
+    from resolvent.cli.words import seconds
+
+    terminal, now = stdout(), time.time()
+    if not found:
+        terminal.say("no runs yet", "next: resolvent issue new 'what is wrong', then resolvent resolve 1 --unsafe")
+        return
+    rows: list[list[Cell]] = []
+    for row in found:
+        state = row["outcome"] or row["state"]
+        styled = (state, OUTCOME_STYLES.get(state, "cyan").removeprefix("bold "))
+        age = f"{seconds(max(0.0, now - row['created_at']))} ago"
+        rows.append([row["run"], styled, row["subject"], (age, "dim"), row["title"]])
+    terminal.say(*terminal.table(rows, align="<<<>=", indent=0))

@@ -1,0 +1,116 @@
+"""resolvent show, diff, evidence and cost: what the record says of a run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from resolvent.cli.options import Directory, Json, RunName
+
+if TYPE_CHECKING:
+    from resolvent.cli.terminal import Cell
+
+
+def show(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
+    """Show a run: its outcome, evidence, findings and where its pull request is."""
+    from resolvent.cli.place import run
+
+    run(_show(directory, name, json))
+
+
+async def _show(directory: Path | None, name: str, json: bool) -> None:
+    from resolvent.cli.following import facts_of
+    from resolvent.cli.place import opened
+    from resolvent.cli.report import report
+    from resolvent.cli.terminal import stdout
+    from resolvent.cli.words import emit
+
+    async with opened(directory) as app:
+        document = await app.document(name)
+        if json:
+            emit(document)
+            return
+        terminal = stdout()
+        terminal.say(*report(terminal, await facts_of(app, document)))
+
+
+def diff(name: RunName = "last", directory: Directory = None) -> None:
+    """Print the patch from the base to the newest change of a run."""
+    from resolvent.cli.place import run
+
+    run(_diff(directory, name))
+
+
+async def _diff(directory: Path | None, name: str) -> None:
+    from resolvent import reading
+    from resolvent.cli.place import opened
+    from resolvent.cli.terminal import clean, stdout
+
+    async with opened(directory) as app:
+        patch = await reading.diff(app, await app.run(name))
+    terminal = stdout()
+    if not terminal.live:
+        typer.echo(patch, nl=False)
+        return
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for line in clean(patch).splitlines():
+        heading = line.startswith(("+++ ", "--- ", "diff "))
+        terminal.say(terminal.paint(line, "bold" if heading else styles.get(line[:1], "")))
+
+
+def evidence(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
+    """List what every check of a run said of which commit, with the command to run it again."""
+    from resolvent.cli.place import run
+
+    run(_evidence(directory, name, json))
+
+
+async def _evidence(directory: Path | None, name: str, json: bool) -> None:
+    from resolvent.cli import report
+    from resolvent.cli.place import opened
+    from resolvent.cli.terminal import one_line, stdout
+    from resolvent.cli.words import emit
+
+    async with opened(directory) as app:
+        document = await app.document(name)
+    if json:
+        emit(document["evidence"])
+        return
+    terminal = stdout()
+    if not document["evidence"]:
+        terminal.say(f"{document['run']} has run no check yet")
+        return
+    terminal.say(*report.evidence(terminal, document), "")
+    for item in {item["check"]: item for item in document["evidence"]}.values():
+        terminal.say(terminal.paint(f"  {one_line(item['check'])}: ", "dim") + one_line(item["command"]))
+
+
+def cost(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
+    """List what the agents of a run say they spent, step by step."""
+    from resolvent.cli.place import run
+
+    run(_cost(directory, name, json))
+
+
+async def _cost(directory: Path | None, name: str, json: bool) -> None:
+    from resolvent import reading
+    from resolvent.cli.place import opened
+    from resolvent.cli.terminal import stdout
+    from resolvent.cli.words import count, emit, money, seconds
+
+    async with opened(directory) as app:
+        row = await app.run(name)
+        steps, document = await reading.cost(app, row), await app.document(row.id)
+    total = document["cost"]
+    if json:
+        emit({"run": row.id, "steps": [step.model_dump(mode="json") for step in steps], "total": total})
+        return
+    rows: list[list[Cell]] = [[(word, "dim") for word in ("step", "agent", "seconds", "usd", "tokens in", "out")]]
+    for step in steps:
+        used = step.usage
+        tokens = (count(used.input_tokens), count(used.output_tokens))
+        rows.append([step.step, (step.agent, "dim"), seconds(step.seconds), money(used.usd), *tokens])
+    tokens = (count(total["input_tokens"]), count(total["output_tokens"]))
+    whole = sum(step.seconds for step in steps)
+    rows.append([("total", "bold"), "", seconds(whole), (money(total["usd"]), "bold"), *tokens])
+    stdout().say(*stdout().table(rows, align="=<>>>>"))

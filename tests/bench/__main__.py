@@ -1,0 +1,178 @@
+"""`make bench`: each figure beside its bar. Real processes, real store, real forks; nothing easier is measured."""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from resolvent.domain.outcome import Declined, Outcome
+from resolvent.domain.verdicts import Analysis, Fix
+from resolvent.engine.run import Run
+from resolvent.testing import demo_story
+from resolvent.testing.demo import make_sample, sample_issue
+from resolvent.testing.stage import Stage, scene
+from resolvent.working import PLAYBOOKS, Session
+
+HANDOVERS = 60
+
+
+class Figure(NamedTuple):
+    """One measured number and what it must not exceed; a bar of None is for information."""
+
+    name: str
+    value: float
+    unit: str
+    bar: float | None
+    how: str
+
+
+async def main(rounds: int) -> list[Figure]:
+    figures = []
+    with tempfile.TemporaryDirectory(prefix="resolvent-bench-") as place:
+        figures += await handovers(Path(place) / "handover")
+        figures += await resolves(Path(place), rounds=rounds)
+    figures += cold_starts(rounds=max(5, rounds))
+    return figures
+
+
+async def handovers(directory: Path) -> list[Figure]:
+    """A chain of agents, each on the branch the last one left: parse, record, fork and spawn in between."""
+
+    async def asking(run: Run) -> Outcome:
+        branch = run.at(run.inputs.base)
+        for n in range(HANDOVERS + 1):
+            branch = (await run.ask("analyze", Analysis, on=branch, **_inputs(run, n))).branch
+        return Declined(reason="measured")
+
+    async def editing(run: Run) -> Outcome:
+        branch = run.at(run.inputs.base)
+        for n in range(HANDOVERS + 1):
+            inputs = {"pull": {"number": n, "head": "x"}, "issue": run.inputs.issue, "design": None, "round": n}
+            branch = (await run.edit("improve", Fix, on=branch, subject=f"edit {n}", **inputs)).branch
+        return Declined(reason="measured")
+
+    figures = []
+    for name, playbook, bar in (("ask", asking, 40.0), ("edit", editing, None)):
+        directory.mkdir(exist_ok=True, parents=True)
+        stage = await Stage.set_up(directory / name)
+        PLAYBOOKS["bench"] = playbook
+        scenes = [scene("analyze", "VERDICT=INVALID"), scene("improve", "FIX_SUCCESS", append={"value.txt": "more\n"})]
+        played = await stage.play(scenes, playbook="bench")
+        assert played.outcome == "declined", played.document
+        gaps = await gaps_between_jobs(stage, played.document["run"])
+        assert len(gaps) >= 50, len(gaps)
+        how = f"p50 of {len(gaps)}, p95 {statistics.quantiles(gaps, n=20)[-1]:.1f} ms"
+        figures.append(Figure(f"hand-over after {name}", statistics.median(gaps), "ms", bar, how))
+        await stage.close()
+    return figures
+
+
+def _inputs(run: Run, n: int) -> dict[str, object]:
+    given = run.inputs
+    return {"issue": given.issue, "pull": None, "base": given.base, "design_comment": "", "refuted": str(n)}
+
+
+async def gaps_between_jobs(stage: Stage, run: str) -> list[float]:
+    """Milliseconds from the rename of one job's exit.json to the next job's `started`."""
+    jobs = await (await stage.app.home.journal()).jobs(run)
+    places = [stage.app.home.state / "jobs" / job.id for job in jobs]
+    times = sorted(
+        ((place / "started").stat().st_mtime_ns, (place / "exit.json").stat().st_ctime_ns) for place in places
+    )
+    return [(started - ended) / 1e6 for (_, ended), (started, _) in zip(times, times[1:], strict=False)]
+
+
+async def resolves(place: Path, *, rounds: int) -> list[Figure]:
+    """The demo's whole story with agents that answer at once, and a replay of it."""
+    full, replays, verbs = [], [], 0
+    for n in range(rounds):
+        directory = place / f"resolve-{n}"
+        directory.mkdir()
+        project = await make_sample(directory)
+        stage = Stage(directory, project=project)
+        demo_story.write_story(directory / "story.json", demo_story.true_story())
+        issue = await stage.issue(*sample_issue())
+        from resolvent.domain.entry import Entry
+
+        begun = time.perf_counter()
+        run = await stage.submit(Entry(kind="issue", reference=str(issue.number)))
+        played = await stage.go_on(run)
+        full.append(await first_to_last(stage, run))
+        assert played.outcome == "proven", played.document["reason"]
+        assert time.perf_counter() - begun > full[-1]
+        verbs = len(played.steps)
+        replays.append(await replay(stage, run))
+        await stage.close()
+    return [
+        Figure("full resolve, instant agents", statistics.median(full), "s", 2.5, f"{verbs} verbs, median of {rounds}"),
+        Figure("replay of a finished run", statistics.median(replays), "s", 0.25, f"{verbs} verbs, median of {rounds}"),
+    ]
+
+
+async def first_to_last(stage: Stage, run: str) -> float:
+    """Seconds from the submit to the recorded end."""
+    row = await stage.app.run(run)
+    return row.updated_at - row.created_at
+
+
+async def replay(stage: Stage, run: str) -> float:
+    """Play an ended run once more: every verb answers from the record."""
+    journal = await stage.app.home.journal()
+    row = await stage.app.run(run)
+    before = len(await journal.jobs(run))
+    await journal.reopen(run, subjects=(row.subject,))
+    await Session(stage.app.home).follow(run)
+    events = await journal.events(run)
+    ended = [recorded.at for recorded in events if recorded.event.event == "run_ended"]
+    resumed = [recorded.at for recorded in events if recorded.event.event == "run_resumed"]
+    assert len(await journal.jobs(run)) == before
+    return ended[-1] - resumed[-1]
+
+
+def cold_starts(*, rounds: int) -> list[Figure]:
+    """The command line from nothing to its answer."""
+    with tempfile.TemporaryDirectory(prefix="resolvent-bench-") as place:
+        subprocess.run(["git", "init", "-q", place], check=True)
+        figures = []
+        for words, bar in ((("--help",), 0.2), (("runs",), 0.25)):
+            times = []
+            for _ in range(rounds):
+                begun = time.perf_counter()
+                subprocess.run(
+                    [str(Path(sys.executable).with_name("resolvent")), *words],
+                    cwd=place,
+                    env={"PATH": "/usr/bin:/bin", "HOME": place, "RESOLVENT_HOME": f"{place}/state"},
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+                times.append(time.perf_counter() - begun)
+            name = f"cold start of `resolvent {words[0]}`"
+            figures.append(Figure(name, statistics.median(times), "s", bar, f"median of {rounds}"))
+    return figures
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Figure, bar and verdict, one line each."""
+    lines = [f"{'figure':36} {'measured':>12} {'bar':>10}  {'':4} how"]
+    for figure in figures:
+        bar = f"≤ {figure.bar:g} {figure.unit}" if figure.bar is not None else "-"
+        verdict = "" if figure.bar is None else "ok" if figure.value <= figure.bar else "OVER"
+        lines.append(f"{figure.name:36} {figure.value:>9.3f} {figure.unit:2} {bar:>10}  {verdict:4} {figure.how}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    measured = asyncio.run(main(asked.rounds))
+    sys.stdout.write((json.dumps([one._asdict() for one in measured]) if asked.json else table(measured)) + "\n")
+    sys.exit(any(one.bar is not None and one.value > one.bar for one in measured))
