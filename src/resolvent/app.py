@@ -84,7 +84,7 @@ class App:
         base = await repository.change(await forge.fetch(repository.path, branch))
         agents = {role: agent_choice(settings, role) for role in ROLES}
         for choice in agents.values():
-            self.home.agent(choice)
+            self.home.agent(choice).ready()
         pull_change = None
         if pull:
             head = await repository.change(await forge.fetch(repository.path, pull.head_commit))

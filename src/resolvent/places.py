@@ -14,6 +14,11 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def skip_plugins() -> None:
+    """Let our model library load no plugins: looking for them reads the metadata of every installed package."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
 def configuration_files(directory: Path, *, environ: Mapping[str, str]) -> list[Path]:
     """The files that configure a repository, the weakest first; none of them need exist."""
     user = _home(environ, "XDG_CONFIG_HOME", ".config")

@@ -29,6 +29,9 @@ class Agent(Protocol):
 
     name: str
 
+    def ready(self) -> None:
+        """AgentMissing, with what to type, when its program cannot be started."""
+
     def job(self, task: Task, *, id: str, cwd: str) -> Job:
         """The process to start for this turn; AgentMissing when its program is not there."""
 

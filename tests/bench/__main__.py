@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from resolvent.domain.entry import Entry
 from resolvent.domain.outcome import Declined, Outcome
 from resolvent.domain.verdicts import Analysis, Fix
 from resolvent.engine.run import Run
 from resolvent.testing import demo_story
 from resolvent.testing.demo import make_sample, sample_issue
-from resolvent.testing.stage import Stage, scene
+from resolvent.testing.stage import FILES, Stage, scene
 from resolvent.working import PLAYBOOKS, Session
 
 HANDOVERS = 60
+PROMPT = "---\nrole: writer\n---\nNumber {{ n }} about\n{{ issue.body | quoted }}\n"
 
 
 class Figure(NamedTuple):
@@ -48,20 +50,20 @@ async def handovers(directory: Path) -> list[Figure]:
     async def asking(run: Run) -> Outcome:
         branch = run.at(run.inputs.base)
         for n in range(HANDOVERS + 1):
-            branch = (await run.ask("analyze", Analysis, on=branch, **_inputs(run, n))).branch
+            branch = (await run.ask("analyze", Analysis, on=branch, issue=run.inputs.issue, n=n)).branch
         return Declined(reason="measured")
 
     async def editing(run: Run) -> Outcome:
         branch = run.at(run.inputs.base)
         for n in range(HANDOVERS + 1):
-            inputs = {"pull": {"number": n, "head": "x"}, "issue": run.inputs.issue, "design": None, "round": n}
-            branch = (await run.edit("improve", Fix, on=branch, subject=f"edit {n}", **inputs)).branch
+            edited = await run.edit("improve", Fix, on=branch, subject=f"edit {n}", issue=run.inputs.issue, n=n)
+            branch = edited.branch
         return Declined(reason="measured")
 
     figures = []
     for name, playbook, bar in (("ask", asking, 40.0), ("edit", editing, None)):
-        directory.mkdir(exist_ok=True, parents=True)
-        stage = await Stage.set_up(directory / name)
+        prompts = {f".resolvent/prompts/{step}.md": PROMPT for step in ("analyze", "improve")}
+        stage = await Stage.set_up(directory / name, files=FILES | prompts)
         PLAYBOOKS["bench"] = playbook
         scenes = [scene("analyze", "VERDICT=INVALID"), scene("improve", "FIX_SUCCESS", append={"value.txt": "more\n"})]
         played = await stage.play(scenes, playbook="bench")
@@ -72,11 +74,6 @@ async def handovers(directory: Path) -> list[Figure]:
         figures.append(Figure(f"hand-over after {name}", statistics.median(gaps), "ms", bar, how))
         await stage.close()
     return figures
-
-
-def _inputs(run: Run, n: int) -> dict[str, object]:
-    given = run.inputs
-    return {"issue": given.issue, "pull": None, "base": given.base, "design_comment": "", "refuted": str(n)}
 
 
 async def gaps_between_jobs(stage: Stage, run: str) -> list[float]:
@@ -99,8 +96,6 @@ async def resolves(place: Path, *, rounds: int) -> list[Figure]:
         stage = Stage(directory, project=project)
         demo_story.write_story(directory / "story.json", demo_story.true_story())
         issue = await stage.issue(*sample_issue())
-        from resolvent.domain.entry import Entry
-
         begun = time.perf_counter()
         run = await stage.submit(Entry(kind="issue", reference=str(issue.number)))
         played = await stage.go_on(run)

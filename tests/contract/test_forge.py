@@ -466,6 +466,17 @@ async def test_a_rerun_makes_the_check_pending_until_ci_answers_again(stage: Sta
     ci.cancel()
 
 
+async def test_a_rerun_that_was_answered_is_not_offered_to_the_next_who_plays_ci(stage: Stage) -> None:
+    await stage.requires("build", "test")
+    for check in await stage.forge.required_checks(stage.base.commit):
+        await stage.forge.rerun(check)
+    await stage.reports(stage.base.commit, "build", "passed")
+    ci = asyncio.create_task(stage.answers_reruns("failed"))
+    build, test = await stage.forge.await_checks(stage.base.commit, timeout_s=60)
+    assert (build.state, test.state) == ("passed", "failed")
+    ci.cancel()
+
+
 async def test_a_check_nobody_knows_cannot_be_run_again(stage: Stage) -> None:
     with pytest.raises(NotFound):
         await stage.forge.rerun(RequiredCheck(name="unheard-of", commit=stage.base.commit, state="failed"))

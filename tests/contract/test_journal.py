@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
 from tests.contract.journal_stage import HOSTILE, a_finding, a_job, a_run, a_step, an_effect, an_evidence, child, frozen
 
-from resolvent.adapters.journal import connect
+from resolvent.adapters.journal import connect, runs
+from resolvent.adapters.journal.store import Connection
 from resolvent.domain.decision import Question
 from resolvent.domain.events import RunEnded, RunResumed, StepStarted
 from resolvent.domain.job import Branch, Usage
@@ -69,30 +72,53 @@ async def test_a_taken_subject_names_its_run_and_nothing_of_the_second_run_is_ke
     await with_run.add_run(a_run("run-3"), subjects=["issue-6"])
 
 
+CLAIMS = """
+journal = await connect(URL)
+say("ready"); pause()
+try:
+    await journal.add_run(a_run(ARGUMENT), subjects=["issue-1", "issue-2"])
+    say("mine")
+except SubjectTaken as taken:
+    say("taken by " + taken.details["run"])
+await journal.close()
+"""
+
+
 async def test_of_many_processes_that_claim_one_subject_exactly_one_gets_it(store_url: str, journal: Journal) -> None:
-    body = """
-    # Crosswise: every second one names them the other way round.
-    SUBJECTS = ["issue-1", "issue-2"] if int(ARGUMENT[-1]) % 2 else ["issue-2", "issue-1"]
-    journal = await connect(URL)
-    say("ready"); pause()
-    try:
-        await journal.add_run(a_run(ARGUMENT), subjects=SUBJECTS)
-        say("mine")
-    except SubjectTaken as taken:
-        say("taken by " + taken.details["run"])
-    await journal.close()
-    """
-    body = "\n".join(line[4:] for line in body.strip("\n").splitlines())
     async with contextlib.AsyncExitStack() as stack:
-        rivals = [await stack.enter_async_context(child(store_url, body, f"rival-{nth}")) for nth in range(4)]
-        assert [await rival.says() for rival in rivals] == ["ready"] * 4
+        rivals = [await stack.enter_async_context(child(store_url, CLAIMS, f"rival-{nth}")) for nth in range(3)]
+        assert [await rival.says() for rival in rivals] == ["ready"] * 3
         for rival in rivals:
             await rival.go()
         said = [await rival.says() for rival in rivals]
     assert said.count("mine") == 1
     winner = f"rival-{said.index('mine')}"
-    assert said.count(f"taken by {winner}") == 3
+    assert said.count(f"taken by {winner}") == 2
     assert [run.id for run in await journal.runs()] == [winner]
+
+
+async def test_two_runs_that_claim_the_same_subjects_crosswise_do_not_block_each_other(postgres_url: str) -> None:
+    first, second = await connect(postgres_url), await connect(postgres_url)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(connection: Connection) -> None:
+        runs.add(connection, a_run("run-1"), ["issue-1"])
+        begun.set()
+        go_on.wait(20)
+        runs.claim(connection, "run-1", "issue-2")
+
+    claiming = asyncio.ensure_future(first.store.transaction(slowly))
+    await asyncio.to_thread(begun.wait, 20)
+    crossing = asyncio.ensure_future(second.add_run(a_run("run-2"), subjects=["issue-2", "issue-1"]))
+    with psycopg.connect(postgres_url, autocommit=True) as watching:
+        while not watching.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
+            await asyncio.wait({crossing}, timeout=0.01)
+    go_on.set()
+    await claiming
+    with pytest.raises(SubjectTaken, match="run-1"):
+        await crossing
+    await first.close()
+    await second.close()
 
 
 async def test_a_run_may_claim_its_own_subject_again_but_no_other_runs(with_run: Journal) -> None:
@@ -203,10 +229,12 @@ async def test_a_waiting_run_is_reopened_once_and_keeps_the_wish_to_cancel(with_
     assert (run.state, run.plays, run.cancelling) == ("queued", 2, True)
 
 
-async def test_a_running_or_unknown_run_cannot_be_reopened(with_run: Journal) -> None:
+async def test_reopening_leaves_a_running_run_alone_and_knows_no_unknown_one(with_run: Journal) -> None:
     await with_run.set_state("run-1", "running")
-    with pytest.raises(UsageError, match="is running"):
-        await with_run.reopen("run-1", subjects=[])
+    await with_run.reopen("run-1", subjects=["pr-9"])
+    run = await with_run.run("run-1")
+    assert (run.state, run.plays) == ("running", 1)
+    await with_run.add_run(a_run("run-2"), subjects=["pr-9"])
     with pytest.raises(NotFound):
         await with_run.reopen("nobody", subjects=[])
 

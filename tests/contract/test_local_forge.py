@@ -245,10 +245,12 @@ async def test_nothing_of_the_checkout_runs_or_changes_while_it_is_read(
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\ncat\n")
     trap.chmod(0o755)
     inner = Checkout(checkout.root / "inner")
+    (inner.root / ".gitattributes").write_text("* filter=evil\n")
     inner.commit()
     checkout("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner.root), "inner")
     checkout.commit()
-    inner("config", "core.fsmonitor", str(trap))
+    inner("config", "filter.evil.clean", str(trap))
+    os.utime(inner.root / "a.txt", (1, 1))
     keys = ("filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "diff.evil.command", "diff.external")
     for key in (*keys, "core.fsmonitor", "uploadpack.packObjectsHook", "core.alternateRefsCommand", "core.pager"):
         checkout("config", key, str(trap))
@@ -258,11 +260,20 @@ async def test_nothing_of_the_checkout_runs_or_changes_while_it_is_read(
         (hooks / hook).symlink_to(trap)
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF", "GIT_OBJECT_DIRECTORY"):
         monkeypatch.setenv(name, str(trap))
+    assert not (await forge.sync(checkout.root)).dirty
     (checkout.root / "a.txt").write_text("edited\n")
     before = {path: path.read_bytes() for path in checkout.root.rglob("*") if path.is_file()}
     assert (await forge.sync(checkout.root)).dirty
     assert {path: path.read_bytes() for path in checkout.root.rglob("*") if path.is_file()} == before
     assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_checkout_that_belongs_to_someone_else_can_be_read(forge: LocalForge, checkout: Checkout) -> None:
+    commit = checkout.commit()
+    for path in (checkout.root, *checkout.root.rglob("*")):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    assert (await forge.sync(checkout.root)).commit == commit
 
 
 # --- pull requests and merges

@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
-from resolvent.cli.options import Detach, Directory, Follow, Json, RunName
+from resolvent.cli.options import Detach, Directory, Follow, Json, Manner, RunName
+from resolvent.cli.root import app
 
 
+@app.command()
 def retry(
     name: RunName = "last",
     refresh: Annotated[
@@ -18,20 +20,24 @@ def retry(
     follow: Follow = False,
     directory: Directory = None,
 ) -> None:
-    """Try the failed steps of an ended run once more; what was done stays done."""
+    """Try the failed steps of an ended run once more.
+
+    What was done stays done.
+    """
     from resolvent.cli.place import run
 
-    raise typer.Exit(run(_retry(directory, name, refresh, {"detach": detach, "json": json, "events": follow})))
+    raise typer.Exit(run(_retry(directory, name, refresh, Manner(detach, json, follow))))
 
 
-async def _retry(directory: Path | None, name: str, refresh: bool, ways: dict[str, bool]) -> int:
+async def _retry(directory: Path | None, name: str, refresh: bool, manner: Manner) -> int:
     from resolvent.cli.following import start_or_follow
     from resolvent.cli.place import opened
 
     async with opened(directory) as app:
-        return await start_or_follow(app, await app.retry(name, refresh=refresh), **ways)
+        return await start_or_follow(app, await app.retry(name, refresh=refresh), manner)
 
 
+@app.command()
 def fork(
     name: RunName = "last",
     *,
@@ -41,15 +47,18 @@ def fork(
     follow: Follow = False,
     directory: Directory = None,
 ) -> None:
-    """Start a new run that keeps the answers, edits and checks of an ended one up to a step."""
+    """Start a new run from a step of an ended one.
+
+    It keeps the answers, edits and checks up to that step.
+    """
     from resolvent.cli.place import run
 
-    raise typer.Exit(run(_fork(directory, name, step, {"detach": detach, "json": json, "events": follow})))
+    raise typer.Exit(run(_fork(directory, name, step, Manner(detach, json, follow))))
 
 
-async def _fork(directory: Path | None, name: str, step: str, ways: dict[str, bool]) -> int:
+async def _fork(directory: Path | None, name: str, step: str, manner: Manner) -> int:
     from resolvent.cli.following import start_or_follow
     from resolvent.cli.place import opened
 
     async with opened(directory) as app:
-        return await start_or_follow(app, await app.fork(name, from_step=step), **ways)
+        return await start_or_follow(app, await app.fork(name, from_step=step), manner)

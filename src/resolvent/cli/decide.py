@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from resolvent.cli.options import Directory, Json, RunName
+from resolvent.cli.root import app
 from resolvent.errors import UsageError
 
 
+@app.command()
 def decide(
     words: Annotated[
         list[str], typer.Argument(metavar="[RUN] CHOICE", help="The run (the newest when not given) and the choice.")
@@ -45,6 +47,7 @@ async def _decide(directory: Path | None, name: str, choice: str, *, reason: str
             stdout().say("no worker is running", f"next: resolvent watch {decision.run}")
 
 
+@app.command()
 def cancel(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
     """End a run; returns when no process of it is left."""
     from resolvent.cli.place import run

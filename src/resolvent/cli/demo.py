@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from resolvent.cli.options import Follow, Json
+from resolvent.cli.root import app as root
 
 
+@root.command()
 def demo(
     sabotage: Annotated[
         str, typer.Option(metavar="noop|liar", help="Let the agents cheat: the run ends escalated.", show_default=False)

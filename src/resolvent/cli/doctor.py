@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from resolvent.cli.options import Directory, Json
+from resolvent.cli.root import app
 
 if TYPE_CHECKING:
     from resolvent.cli.terminal import Cell
@@ -12,8 +13,12 @@ if TYPE_CHECKING:
 MARKS = {"ok": ("✓", "green"), "note": ("●", "yellow"), "fault": ("✗", "bold red")}
 
 
+@app.command()
 def doctor(json: Json = False, directory: Directory = None) -> None:
-    """Look at git, the configuration, the state, the store, the sandbox and every agent."""
+    """Say what works here, and how to mend what does not.
+
+    Looks at git, the configuration, the state, the store, the sandbox and every agent.
+    """
     from resolvent.cli.place import run
     from resolvent.cli.probing import probe
 

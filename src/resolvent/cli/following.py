@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from resolvent.cli.options import Manner
 from resolvent.cli.report import Facts, report
 from resolvent.cli.terminal import stderr, stdout
 from resolvent.cli.views import View, view_for
@@ -112,7 +113,7 @@ class Leaving:
             await asyncio.wait((drained,), timeout=0.3)
             leave(128 + number)
         await self._session.cancel_jobs(self._run)
-        terminal.say(f"the agents of {self._run} were stopped", f"next: resolvent retry {self._run}")
+        terminal.say(f"the agents of {self._run} were stopped", f"next: resolvent watch {self._run}")
         leave(1)
 
 
@@ -123,19 +124,16 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def start_or_follow(
-    app: "App", row: RunRow, *, detach: bool, json: bool, events: bool = False, overrides: tuple[str, ...] = ()
-) -> int:
+async def start_or_follow(app: "App", row: RunRow, manner: Manner, *, overrides: tuple[str, ...] = ()) -> int:
     """Follow the run, or leave it to a worker in the background and say how to come back."""
-    if not detach:
-        return await follow(app, row, json=json, events=events)
+    if not manner.detach:
+        return await follow(app, row, json=manner.json, events=manner.events)
     log = start_worker(app, overrides)
-    if json:
+    if manner.json:
         emit(await app.document(row.id))
     else:
-        stdout().say(
-            f"{row.id} goes on in the background, its worker writes to {log}", f"next: resolvent watch {row.id}"
-        )
+        said = f"{row.id} goes on in the background, its worker writes to {log}"
+        stdout().say(said, f"next: resolvent watch {row.id}")
     return 0
 
 

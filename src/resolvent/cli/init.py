@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from resolvent.cli.options import Directory
+from resolvent.cli.root import app
 from resolvent.errors import UsageError
 
 
+@app.command()
 def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
     example_agent: Annotated[
@@ -23,7 +25,7 @@ def init(
     ] = "",
     directory: Directory = None,
 ) -> None:
-    """Write resolvent.toml, with the checks this repository seems to have."""
+    """Write resolvent.toml with the checks found here."""
     from resolvent.cli.place import repository
 
     if example_agent == "-":

@@ -4,40 +4,23 @@ import json
 import os
 import sys
 import traceback
+from importlib import import_module
 from types import TracebackType
 from typing import Annotated
 
 import typer
 
-from resolvent.cli import (
-    again,
-    decide,
-    demo,
-    doctor,
-    init,
-    issue,
-    logs,
-    prove,
-    pull,
-    resolve,
-    runs,
-    schema,
-    serve,
-    show,
-    watch,
-)
+from resolvent.cli.root import app
 from resolvent.errors import ResolventError
+from resolvent.places import environment, skip_plugins
 
 BROKEN = 70
-app = typer.Typer(
-    name="resolvent",
-    help="Issues in, proven pull requests out.",
-    no_args_is_help=True,
-    # Plain help starts in half the time.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+# In the order of the help; each module hangs its commands on the application.
+COMMANDS = (
+    "demo", "init", "doctor", "resolve", "runs", "show", "watch", "logs", "decide", "again",
+    "serve", "issue", "pull", "schema", "prove",
+)  # fmt: skip
+GROUPS = {"issue": "issue", "pull": "pr", "prove": "prove"}
 
 
 def _version(wanted: bool) -> None:
@@ -57,26 +40,13 @@ def _root(
     """Issues in, proven pull requests out: agents write and review, every claim is executed, nothing is lost."""
 
 
-app.command("demo")(demo.demo)
-app.command("init")(init.init)
-app.command("doctor")(doctor.doctor)
-app.command("resolve")(resolve.resolve)
-app.command("runs")(runs.runs)
-app.command("show")(show.show)
-app.command("watch")(watch.watch)
-app.command("logs")(logs.logs)
-app.command("diff")(show.diff)
-app.command("evidence")(show.evidence)
-app.command("cost")(show.cost)
-app.command("decide")(decide.decide)
-app.command("cancel")(decide.cancel)
-app.command("retry")(again.retry)
-app.command("fork")(again.fork)
-app.command("serve")(serve.serve)
-app.add_typer(issue.app, name="issue")
-app.add_typer(pull.app, name="pr")
-app.command("schema")(schema.schema)
-app.add_typer(prove.app, name="prove")
+def assembled() -> typer.Typer:
+    """Every command on one application."""
+    for name in COMMANDS:
+        module = import_module(f"resolvent.cli.{name}")
+        if name in GROUPS:
+            app.add_typer(module.app, name=GROUPS[name])
+    return app
 
 
 def main() -> None:
@@ -85,10 +55,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets a stand-in, not a crash.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    # Looking for plugins of a library reads the metadata of every package there is.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    skip_plugins()
     try:
-        code = typer.main.get_command(app).main(prog_name="resolvent", standalone_mode=False)
+        code = typer.main.get_command(assembled()).main(prog_name="resolvent", standalone_mode=False)
     except ResolventError as error:
         code = _fail(type(error).__name__, error.message, hint=error.hint, code=error.exit_code)
     except typer.TyperException as error:
@@ -118,8 +87,6 @@ def _fail(kind: str, message: str, *, hint: str, code: int) -> int:
 
 def _apologise(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Something nobody thought of: say so briefly, with how to show it to us, and end."""
-    from resolvent.places import environment
-
     if environment().get("RESOLVENT_DEBUG") == "1":
         traceback.print_exception(kind, error, trace)
     _fail(

@@ -1,17 +1,27 @@
 """Options and arguments that several commands share."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Directory = Annotated[
-    Path | None,
-    typer.Option("-C", metavar="DIR", help="The repository; the one you stand in when not given.", show_default=False),
-]
+IN_DIRECTORY = typer.Option(
+    "-C", metavar="DIR", help="The repository; the one you stand in when not given.", show_default=False
+)
+Directory = Annotated[Path | None, IN_DIRECTORY]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 RunName = Annotated[
     str, typer.Argument(metavar="[RUN]", help="A run, or the start of its name; the newest when not given.")
 ]
 Detach = Annotated[bool, typer.Option("-d", "--detach", help="Return at once; a worker goes on in the background.")]
 Follow = Annotated[bool, typer.Option("--follow", help="With --json: also one event per line while it runs.")]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a run is followed: in the background, for a program, with its events."""
+
+    detach: bool
+    json: bool
+    events: bool

@@ -49,7 +49,7 @@ class Progress:
             case events.JobStarted() as job:
                 yield from self._job(job)
             case events.StepFinished() as finished:
-                yield from self._finished(finished)
+                yield from self._finished(finished, recorded.at)
             case events.StepRetried() as again:
                 yield self.line("●", "again", f"attempt {again.attempt}: {again.reason}", style="yellow")
             case _:
@@ -64,24 +64,25 @@ class Progress:
             if not self.terminal.live:
                 yield self.line("●", step.title, job.agent)
 
-    def _finished(self, finished: events.StepFinished) -> Iterator[str]:
-        self.running.pop(finished.step, None)
+    def _finished(self, finished: events.StepFinished, at: float) -> Iterator[str]:
+        begun = self.running.pop(finished.step, None)
+        # A step that outlived a process was begun before the one that finished it began to count.
+        took = max(finished.seconds, at - begun.since) if begun else finished.seconds
         failed = finished.state == "failed"
         if finished.verb in QUIET_VERBS and not failed:
             return
         execution = finished.summary.partition(",")[0] if finished.verb == "check" else ""
         style = "red" if failed else EXECUTION_STYLES.get(execution, "green")
-        summary = " · ".join(filter(None, (finished.summary, self.agents.get(finished.step, ""))))
+        summary = " · ".join(filter(None, (finished.summary.partition("\n")[0], self.agents.get(finished.step, ""))))
         mark = "✓" if style == "green" else "✗"
-        yield self.line(mark, finished.title, summary, took=finished.seconds, style=style)
+        yield self.line(mark, finished.title, summary, took=took, style=style)
 
     def _decided(self, recorded: Recorded) -> Iterator[str]:
         match recorded.event:
             case events.FindingTriaged() as finding:
                 word, style = TRIAGE.get(finding.scope, ("open", "bold"))
-                origin = finding.origin.replace("_", "-")
-                said = f"{word}, {origin}, {finding.basis}: {finding.title}"
-                yield self.line("●", f"{finding.finding} {finding.severity}", said, style=style)
+                title = f"{finding.finding} {finding.severity} {word}"
+                yield self.line("●", title, f"{finding.title} ({finding.basis})", style=style)
             case events.GateJudged() as gate:
                 said = "open" if gate.open else "shut: " + "; ".join(gate.reasons)
                 mark, style = ("✓", "green") if gate.open else ("✗", "red")

@@ -1,6 +1,5 @@
 """`resolvent prove`: the self-test, run by whoever wants to see it."""
 
-import asyncio
 import json
 import sys
 import tempfile
@@ -19,8 +18,10 @@ def crash(
     as_json: bool = typer.Option(False, "--json", help="Print the verdicts as JSON."),
 ) -> None:
     """Kill the engine with SIGKILL at every boundary of every verb, start it again, and compare with a calm run."""
+    from resolvent.cli.place import run
+
     with tempfile.TemporaryDirectory(prefix="resolvent-prove-") as temporary:
-        raise typer.Exit(asyncio.run(_crash(directory or Path(temporary), jobs, as_json)))
+        raise typer.Exit(run(_crash(directory or Path(temporary), jobs, as_json)))
 
 
 async def _crash(directory: Path, jobs: int, as_json: bool) -> int:

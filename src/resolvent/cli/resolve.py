@@ -5,9 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from resolvent.cli.options import Detach, Directory, Follow, Json
+from resolvent.cli.options import Detach, Directory, Follow, Json, Manner
+from resolvent.cli.root import app
 
 
+@app.command()
 def resolve(
     target: Annotated[
         list[str] | None,
@@ -45,13 +47,10 @@ def resolve(
     entry = entry_point(task, pull=pr, file=str(file) if file else None)
     overrides = (*(settings or ()), *([f"policy.merge={merge}"] if merge else ()))
     asked = {"entry": entry, "base": base, "design_comment": design_comment, "unsafe": unsafe}
-    ways = {"detach": detach, "json": json, "events": follow}
-    raise typer.Exit(run(_resolve(directory, asked, ways, overrides)))
+    raise typer.Exit(run(_resolve(directory, asked, Manner(detach, json, follow), overrides)))
 
 
-async def _resolve(
-    directory: Path | None, asked: dict[str, object], ways: dict[str, bool], overrides: tuple[str, ...]
-) -> int:
+async def _resolve(directory: Path | None, asked: dict[str, object], manner: Manner, overrides: tuple[str, ...]) -> int:
     from resolvent.app import Submission
     from resolvent.cli.following import start_or_follow
     from resolvent.cli.place import opened
@@ -61,4 +60,4 @@ async def _resolve(
         row, warnings = await app.submit(Submission(**asked))  # type: ignore[arg-type]
         for warning in warnings:
             stderr().say(f"warning: {clean(warning)}")
-        return await start_or_follow(app, row, overrides=overrides, **ways)
+        return await start_or_follow(app, row, manner, overrides=overrides)

@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from resolvent.cli.options import Directory, Json
+from resolvent.cli.options import IN_DIRECTORY, Json
+from resolvent.cli.root import Quick, app
+from resolvent.errors import UsageError
 
 if TYPE_CHECKING:
     from resolvent.cli.terminal import Cell
 
+MOST = 10_000
 
+
+@app.command(cls=Quick)
 def runs(
-    limit: Annotated[int, typer.Option("-n", metavar="N", min=1, max=10_000, help="At most so many.")] = 20,
+    limit: Annotated[str, typer.Option("-n", metavar="N", help="At most so many.")] = "20",
     json: Json = False,
-    directory: Directory = None,
+    directory: Annotated[str | None, IN_DIRECTORY] = None,
 ) -> None:
     """List the runs of this repository, newest first."""
     from resolvent.cli.place import repository
@@ -23,18 +28,21 @@ def runs(
     from resolvent.glance import runs as glance
     from resolvent.places import environment
 
-    found = glance(repository(directory), environ=environment(), limit=limit)
+    if not limit.isdecimal() or not 0 < int(limit) <= MOST:
+        raise UsageError(f"-n takes a number from 1 to {MOST}, not {limit!r}", hint="resolvent runs --help")
+    root = repository(Path(directory) if directory else None)
+    found = glance(root, environ=environment(), limit=int(limit))
     if found is None:
         from resolvent.cli.place import run
 
-        found = run(_runs(directory, limit))
+        found = run(_runs(root, int(limit)))
     if json:
         emit(found)
     else:
         _print(found)
 
 
-async def _runs(directory: Path | None, limit: int) -> list[dict[str, Any]]:
+async def _runs(directory: Path, limit: int) -> list[dict[str, Any]]:
     from resolvent.cli.place import opened
     from resolvent.glance import COLUMNS
 

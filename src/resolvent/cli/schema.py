@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from resolvent.cli.options import Json
+from resolvent.cli.root import app
 from resolvent.errors import NotFound
 
 NAMES = (
@@ -12,11 +13,15 @@ NAMES = (
 )  # fmt: skip
 
 
+@app.command()
 def schema(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help=f"One of: {', '.join(NAMES)}.")] = "",
     json: Json = False,
 ) -> None:
-    """Print the JSON schema of what programs read and agents answer; without a name, the names."""
+    """Print the JSON schema of what programs read.
+
+    And of what agents answer; without a name, the names.
+    """
     from resolvent.cli.words import emit
 
     if name and name not in NAMES:
@@ -31,9 +36,10 @@ def schema(
 
 def _schema(name: str) -> dict[str, Any]:
     from resolvent.domain import change, events, verdicts
+    from resolvent.domain.model import Value
     from resolvent.engine.report import OutcomeDocument
 
-    models = {
+    models: dict[str, type[Value]] = {
         "outcome": OutcomeDocument,
         "events": events.Recorded,
         "analysis": verdicts.Analysis,
@@ -67,7 +73,7 @@ _RUNS = {
     "type": "array",
     "items": {
         "type": "object",
-        "properties": _RUN | dict.fromkeys(("created_at", "updated_at"), {"type": "number"}),
+        "properties": _RUN | {name: {"type": "number"} for name in ("created_at", "updated_at")},
         "required": [*_RUN, "created_at", "updated_at"],
     },
 }

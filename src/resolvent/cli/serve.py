@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from resolvent.cli.options import Directory, Json
+from resolvent.cli.root import app
 
 
+@app.command()
 def serve(
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing is queued or running.")] = False,
     settings: Annotated[

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from resolvent.cli.options import Directory, Json, RunName
+from resolvent.cli.root import app
 
 if TYPE_CHECKING:
     from resolvent.cli.terminal import Cell
 
 
+@app.command()
 def show(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
-    """Show a run: its outcome, evidence, findings and where its pull request is."""
+    """Show a run: outcome, evidence, findings, pull request."""
     from resolvent.cli.place import run
 
     run(_show(directory, name, json))
@@ -34,6 +36,7 @@ async def _show(directory: Path | None, name: str, json: bool) -> None:
         terminal.say(*report(terminal, await facts_of(app, document)))
 
 
+@app.command()
 def diff(name: RunName = "last", directory: Directory = None) -> None:
     """Print the patch from the base to the newest change of a run."""
     from resolvent.cli.place import run
@@ -44,10 +47,13 @@ def diff(name: RunName = "last", directory: Directory = None) -> None:
 async def _diff(directory: Path | None, name: str) -> None:
     from resolvent import reading
     from resolvent.cli.place import opened
-    from resolvent.cli.terminal import clean, stdout
+    from resolvent.cli.terminal import clean, stderr, stdout
 
     async with opened(directory) as app:
-        patch = await reading.diff(app, await app.run(name))
+        row = await app.run(name)
+        patch = await reading.diff(app, row)
+    if not patch:
+        stderr().say(f"{row.id} has changed nothing")
     terminal = stdout()
     if not terminal.live:
         typer.echo(patch, nl=False)
@@ -58,8 +64,12 @@ async def _diff(directory: Path | None, name: str) -> None:
         terminal.say(terminal.paint(line, "bold" if heading else styles.get(line[:1], "")))
 
 
+@app.command()
 def evidence(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
-    """List what every check of a run said of which commit, with the command to run it again."""
+    """List what the checks said of which commit.
+
+    Below the table are the commands, to run them again by hand.
+    """
     from resolvent.cli.place import run
 
     run(_evidence(directory, name, json))
@@ -85,6 +95,7 @@ async def _evidence(directory: Path | None, name: str, json: bool) -> None:
         terminal.say(terminal.paint(f"  {one_line(item['check'])}: ", "dim") + one_line(item["command"]))
 
 
+@app.command()
 def cost(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
     """List what the agents of a run say they spent, step by step."""
     from resolvent.cli.place import run

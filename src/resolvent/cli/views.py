@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from resolvent.cli.progress import LINE_WIDTH, Progress, Step
+from resolvent.cli.progress import LINE_WIDTH, QUIET_VERBS, Progress, Step
 from resolvent.cli.terminal import Terminal, clean, fit, stdout
 from resolvent.cli.words import count, emit, money, seconds
 from resolvent.domain.record import JobRow, RunRow
@@ -117,7 +117,8 @@ class LiveScreen:
             self._stirred.clear()
 
     def _steps(self, app: "App", jobs: Sequence[JobRow]) -> list[str]:
-        now, running = app.home.clock.now(), list(self._progress.running.items())
+        now = app.home.clock.now()
+        running = [(id, step) for id, step in self._progress.running.items() if _worth_a_line(step, now)]
         lines = [self._step(step, now) for _, step in running[:MOST_STEPS]]
         if len(running) > MOST_STEPS:
             lines.append(f"   … and {len(running) - MOST_STEPS} more")
@@ -140,6 +141,11 @@ class LiveScreen:
         tokens = sum(job.usage.input_tokens + job.usage.output_tokens for job in jobs)
         parts = [row.id, seconds(max(0.0, now - row.created_at)), money(usd), f"{count(tokens)} tokens"]
         return self._progress.terminal.paint(f"   {' · '.join(parts)}   Ctrl-C leaves it running", "dim")
+
+
+def _worth_a_line(step: Step, now: float) -> bool:
+    """What keeps the books is over before it can be read, unless the forge is slow."""
+    return step.verb not in QUIET_VERBS or now - step.since > IDLE_S
 
 
 def last_lines(files: Sequence[Path], most: int) -> list[str]:

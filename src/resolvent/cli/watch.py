@@ -5,10 +5,15 @@ from pathlib import Path
 import typer
 
 from resolvent.cli.options import Directory, Follow, Json, RunName
+from resolvent.cli.root import app
 
 
+@app.command()
 def watch(name: RunName = "last", json: Json = False, follow: Follow = False, directory: Directory = None) -> None:
-    """Follow a run until it ends or asks a person; works on it when nobody else does."""
+    """Follow a run until it ends or asks a person.
+
+    Works on it when nobody else does, and goes on where a killed process stopped.
+    """
     from resolvent.cli.place import run
 
     raise typer.Exit(run(_watch(directory, name, json, follow)))

@@ -19,24 +19,14 @@ async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any
     """Run the command on a fresh checkout of exactly that commit; never on an agent's branch."""
     asked = Check.model_validate(request.inputs["check"])
     change = Change.model_validate(request.inputs["on"])
-    name = request.file_name
     async with world.slots.checks:
         branch = await world.workspace.root(change, id=request.id)
         await world.journal.save_branch(request.run, branch)
         await world.workspace.lay(branch, asked.files)
-        private = world.private_directory(name)
-        job = Job(
-            id=name,
-            argv=("/bin/sh", "-c", asked.command),
-            cwd=str(world.workspace.path(branch)),
-            environment=world.environment | {"HOME": f"{private}/home", "TMPDIR": f"{private}/tmp"},
-            limits=frozen.check_limits.model_copy(update={"wall_s": min(asked.timeout_s, frozen.check_limits.wall_s)}),
-            frozen_at=world.clock.frozen_at,
-        )
-        row = JobRow(id=name, run=request.run, step=request.id, name=asked.name)
+        row = JobRow(id=request.file_name, run=request.run, step=request.id, name=asked.name)
         await world.journal.save_job(row)
-        exit = await world.jobs.ensure(job)
-    said, output = await asyncio.to_thread(_read, world.jobs.output(name))
+        exit = await world.jobs.ensure(_job(world, frozen, asked, id=row.id, cwd=str(world.workspace.path(branch))))
+    said, output = await asyncio.to_thread(_read, world.jobs.output(row.id))
     evidence = Evidence(
         id=request.id,
         check=asked,
@@ -44,19 +34,31 @@ async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any
         exit=exit.exit,
         seconds=round(exit.seconds, 3),
         digest=said,
-        log=str(world.jobs.output(name)),
+        log=str(world.jobs.output(row.id)),
         branch=branch.id,
         nth=int(request.inputs["nth"]),
         execution=execution_of(asked, exit=exit.exit, output=output, ended=exit.ended),
         signature=signature_of(asked, exit=exit.exit, output=output),
         tail=output[-QUOTED_CHARACTERS:],
     )
-    await world.journal.save_job(
-        row.model_copy(update={"state": "ended", "ending": exit.ending, "exit": exit.exit, "seconds": exit.seconds})
-    )
+    ended = {"state": "ended", "ending": exit.ending, "exit": exit.exit, "seconds": exit.seconds}
+    await world.journal.save_job(row.model_copy(update=ended))
     await world.journal.save_evidence(request.run, evidence)
     await world.workspace.drop(branch.id)
     return {"evidence": evidence.model_dump(mode="json"), "summary": f"{evidence.execution}, exit {evidence.exit}"}
+
+
+def _job(world: World, frozen: Frozen, asked: Check, *, id: str, cwd: str) -> Job:
+    private = world.private_directory(id)
+    wall_s = min(asked.timeout_s, frozen.check_limits.wall_s)
+    return Job(
+        id=id,
+        argv=("/bin/sh", "-c", asked.command),
+        cwd=cwd,
+        environment=world.environment | {"HOME": f"{private}/home", "TMPDIR": f"{private}/tmp"},
+        limits=frozen.check_limits.model_copy(update={"wall_s": wall_s}),
+        frozen_at=world.clock.frozen_at,
+    )
 
 
 def _read(path: Path) -> tuple[str, str]:

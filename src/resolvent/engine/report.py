@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from resolvent.domain.change import Evidence
+from resolvent.domain.change import Evidence, File
 from resolvent.domain.gate import Finding
 from resolvent.domain.job import Usage
 from resolvent.domain.model import Value
@@ -35,6 +35,7 @@ class EvidenceDocument(Value):
     check: str
     on: str
     command: str
+    files: tuple[File, ...] = ()
     exit: int
     passed: bool
     execution: str
@@ -150,6 +151,7 @@ def _evidence(item: Evidence) -> EvidenceDocument:
         check=item.check.name,
         on=item.on,
         command=item.check.command,
+        files=item.check.files,
         exit=item.exit,
         passed=item.passed,
         execution=item.execution,

@@ -329,9 +329,11 @@ async def assess(run: Run, work: Work) -> Assessment:
 async def ci_says(run: Run, work: Work) -> tuple[tuple[RequiredCheck, ...], tuple[str, ...]] | Escalated:
     """The required checks, and those red on the base too; green on a rerun is no fault either, and both are tracked."""
     required = await settled(run, work)
-    red = [check for check in required if check.state == "failed"] if not isinstance(required, Escalated) else []
-    if isinstance(required, Escalated) or not red or not run.policy.ci_required:
-        return required if isinstance(required, Escalated) else (required, ())
+    if isinstance(required, Escalated):
+        return required
+    red = [check for check in required if check.state == "failed"]
+    if not red or not run.policy.ci_required:
+        return required, ()
     base = await run.observe("checks_on_base", commit=run.inputs.base.commit)
     red_on_base = [check["name"] for check in base["checks"] if check["state"] == "failed"]
     ours = [check for check in red if check.name not in red_on_base]

@@ -72,27 +72,23 @@ def verification(findings: Sequence[Finding], change: Change) -> str:
         [finding for finding in findings if finding.scope == scope]
         for scope in ("FIX_IN_THIS_PR", "DEFER_CREATE_ISSUE", "INVALID_OR_ALREADY_FIXED")
     )
-    return _without_markers(
-        [
-            "## Review Verification Summary",
-            f"Head `{change.commit}`",
-            "",
-            "### ✅ FIX_IN_THIS_PR (blocking merge)",
-            *(
-                _item(finding, f"difficulty {finding.difficulty or '?'}, risk {finding.risk or '?'}")
-                for finding in fixing
-            ),
-            *([] if fixing else ["- none"]),
-            "",
-            "### 📋 DEFER_CREATE_ISSUE (tracked separately)",
-            *(_item(finding, finding.issue) for finding in deferring),
-            *([] if deferring else ["- none"]),
-            "",
-            "### ❌ INVALID_OR_ALREADY_FIXED",
-            *(_item(finding, "") for finding in invalid),
-            *([] if invalid else ["- none"]),
-        ]
-    )
+    lines = [
+        "## Review Verification Summary",
+        f"Head `{change.commit}`",
+        "",
+        "### ✅ FIX_IN_THIS_PR (blocking merge)",
+        *(_item(finding, f"difficulty {finding.difficulty or '?'}, risk {finding.risk or '?'}") for finding in fixing),
+        *([] if fixing else ["- none"]),
+        "",
+        "### 📋 DEFER_CREATE_ISSUE (tracked separately)",
+        *(_item(finding, finding.issue) for finding in deferring),
+        *([] if deferring else ["- none"]),
+        "",
+        "### ❌ INVALID_OR_ALREADY_FIXED",
+        *(_item(finding, "") for finding in invalid),
+        *([] if invalid else ["- none"]),
+    ]
+    return _without_markers("\n".join(lines))
 
 
 def _item(finding: Finding, more: str) -> str:
@@ -118,7 +114,8 @@ def deferred(finding: Finding, pull: PullRequest) -> str:
 def flaky(check: RequiredCheck, pull: PullRequest, *, on_base: bool) -> str:
     """An issue for a required check that says nothing about the change."""
     why = "it is red on the base branch too" if on_base else "it was red, then green on a rerun of the same commit"
-    return f"`{check.name}` on {pull.url} (#{pull.number}) at `{check.commit}`: {why}.\n\n{_fenced(check.log)}"
+    said = f"`{check.name}` on {pull.url} (#{pull.number}) at `{check.commit}`: {why}."
+    return _without_markers(f"{said}\n\n````text\n{_lines(check.log)}\n````")
 
 
 def completion(inputs: Frozen, work: Work, gate: Gate) -> str:
@@ -144,8 +141,9 @@ def logs(case: Judged) -> dict[str, str]:
     return ours | {f"CI check {item.name}": _lines(item.log) for item in case.required if item.state == "failed"}
 
 
-def _fenced(text: str) -> str:
-    return f"````text\n{_lines(text)}\n````"
+def _without_markers(text: str) -> str:
+    """What agents and CI said stands in comments of ours, and markers count there: so it may hold none."""
+    return text.replace("<!--", "&lt;!--")
 
 
 def _lines(text: str) -> str:

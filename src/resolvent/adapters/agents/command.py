@@ -44,6 +44,10 @@ class CommandAgent:
         self._choice = choice
         self._allowed = {key: environment[key] for key in choice.env if key in environment}
 
+    def ready(self) -> None:
+        """AgentMissing when its program cannot be found where the job will look for it."""
+        self._program(self._allowed.get("PATH", PATH))
+
     def job(self, task: Task, *, id: str, cwd: str) -> Job:
         """The process to start for this turn; AgentMissing when its program is not there."""
         directory = Path(task.directory)

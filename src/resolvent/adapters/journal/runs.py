@@ -67,13 +67,12 @@ def end(connection: Connection, run: str, ending: Mapping[str, Scalar]) -> None:
 
 
 def reopen(connection: Connection, run: str, *, subjects: Sequence[str], now: float) -> None:
-    """Queue it again; one that is queued already stays so, and one that runs is left alone."""
-    if not connection.write(queries.REOPEN, run=run, now=now):
-        if state_of(connection, run) == "running":
-            raise UsageError(f"run {run} is running", hint=f"resolvent watch {run}")
-        return
-    _claim_all(connection, run, subjects)
-    connection.announce()
+    """Queue it again; one that is queued or running already stays so."""
+    if connection.write(queries.REOPEN, run=run, now=now):
+        _claim_all(connection, run, subjects)
+        connection.announce()
+    else:
+        state_of(connection, run)
 
 
 def refreeze(connection: Connection, run: str, *, inputs: str, now: float) -> None:

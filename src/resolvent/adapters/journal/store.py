@@ -239,7 +239,9 @@ class Store:
                 rung.set_result(None)
 
     def _silence(self) -> None:
-        if self._bell is not None:
+        if self._descriptor >= 0:
             asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._descriptor = -1
+        if self._bell is not None:
             self._bell.close()
             self._bell = None

@@ -116,13 +116,12 @@ def _lay_out(listing: Listing, top: Path) -> list[Blob]:
     top.mkdir(parents=True)
     root = os.fsencode(top) + b"/"
     submodules = (path for path, entry in listing.entries.items() if entry.mode == GITLINK)
+    # All of them before any file or link: nothing that comes later can take the place of one and lead us astray.
     for path in sorted((*listing.directories, *submodules)):
         os.mkdir(root + path)
-    blobs = [
+    return [
         Blob(entry.mode, root + path, entry.oid) for path, entry in listing.entries.items() if entry.mode != GITLINK
     ]
-    # Links last: while files are written there is nothing yet that could lead one of them astray.
-    return sorted(blobs, key=lambda blob: blob.mode == LINK)
 
 
 def _write_all(blobs: list[Blob], stream: IO[bytes]) -> None:

@@ -1,0 +1,28 @@
+"""The application that every command hangs on."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+app = typer.Typer(
+    name="resolvent",
+    no_args_is_help=True,
+    # Plain help starts in half the time.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Quick(TyperCommand):
+    """A command that takes its values as they were typed: it starts without the library that converts them."""
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        super().__init__(*words, **named)
+        for parameter in self.params:
+            parameter.process_value = _as_typed  # type: ignore[assignment, method-assign]
+
+
+def _as_typed(_context: Any, value: Any) -> Any:
+    return value

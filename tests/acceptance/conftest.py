@@ -1,0 +1,43 @@
+"""A place to stand for each acceptance test."""
+
+from pathlib import Path
+
+import pytest
+
+from .process import Place
+
+HONEST = r"""
+case "$RESOLVENT_STEP" in
+  analyze) cat <<'END'
+VERDICT=NEED_FIX
+BEGIN_SOLUTION_DESIGN
+root_cause: the value is bad
+severity: P1
+approach: make it good
+reproducer:
+```json
+{"command": "grep -q good value.txt", "expect": {"exit": 1}}
+```
+END_SOLUTION_DESIGN
+END
+  ;;
+  implement) echo good > value.txt; echo IMPLEMENTATION_SUCCESS ;;
+  review) echo NO_P0_P1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A repository with one bad value, an issue about it, and an honest agent."""
+    made = Place(tmp_path)
+    made.project.mkdir()
+    (tmp_path / "home").mkdir()
+    (made.project / "value.txt").write_text("bad\n", encoding="utf-8")
+    (made.project / ".gitignore").write_text("resolvent.local.toml\n", encoding="utf-8")
+    made.git("init", "-q", "-b", "main")
+    made.git("add", "-A")
+    made.git("commit", "-q", "-m", "first")
+    made.agent(HONEST)
+    assert made("issue", "new", "The value is bad", "--body", "It should be good.").code == 0
+    return made

@@ -1,0 +1,134 @@
+"""Signals, second daemons and second runs, through the real process."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import HONEST
+from .process import Place, processes_holding
+
+
+
+@pytest.fixture
+def held(place: Place, tmp_path: Path) -> Callable[[], None]:
+    """An agent that waits in its analysis; calling the fixture lets it go on."""
+    gate, started = tmp_path / "gate", tmp_path / "started"
+    os.mkfifo(gate)
+    os.mkfifo(started)
+    hold = f'if [ "$RESOLVENT_STEP" = analyze ]; then echo here > {started}; read x < {gate}; fi\n'
+    place.agent(hold + HONEST)
+    place.extra["STARTED"] = str(started)
+
+    def go_on() -> None:
+        gate.write_text("go\n", encoding="utf-8")
+
+    return go_on
+
+
+def wait_for_agent(tmp_path: Path) -> None:
+    """Blocks until the held agent has begun."""
+    assert (tmp_path / "started").read_text(encoding="utf-8") == "here\n"
+
+
+def test_the_first_ctrl_c_leaves_within_two_seconds_and_the_agent_goes_on(
+    place: Place, held: Callable[[], None], tmp_path: Path
+) -> None:
+    process = place.start("resolve", "1", "--unsafe")
+    wait_for_agent(tmp_path)
+    process.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=10)
+    assert time.monotonic() - begun < 3.0
+    assert process.returncode == 130
+    assert "resolvent watch" in err
+    assert processes_holding(place.directory / "state"), "the agent's job goes on by itself"
+    held()
+    said = place("watch", "--json")
+    assert said.code == 0 and said.json["outcome"] == "proven"
+    assert len(list((place.directory / "state/jobs").glob("*ask.analyze*"))) == 1, "nothing was started twice"
+
+
+def test_the_second_ctrl_c_ends_the_agents(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
+    process = place.start("resolve", "1", "--unsafe")
+    wait_for_agent(tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while "left" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=15) == 1
+    assert processes_holding(place.directory / "state") == []
+    place.agent(HONEST)
+    assert place("watch").code in (0, 3)
+
+
+def test_kill_9_loses_nothing_and_repeats_nothing(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
+    process = place.start("resolve", "1", "--unsafe")
+    wait_for_agent(tmp_path)
+    process.kill()
+    process.wait()
+    held()
+    said = place("watch", "--json")
+    assert said.code == 0 and said.json["outcome"] == "proven"
+    assert len(list((place.directory / "state/jobs").glob("*ask.analyze*"))) == 1
+
+
+def test_two_runs_on_one_issue_are_refused(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
+    process = place.start("resolve", "1", "--unsafe", "--json")
+    wait_for_agent(tmp_path)
+    second = place("resolve", "1", "--unsafe")
+    assert second.code == 2 and "issue-1" in second.err and "resolvent watch" in second.err
+    held()
+    assert process.wait(timeout=60) == 0
+    assert len(place("runs", "--json").json) == 1
+
+
+def test_a_second_daemon_is_refused_and_names_the_first(
+    place: Place, held: Callable[[], None], tmp_path: Path
+) -> None:
+    daemon = place.start("serve")
+    run = place.start("resolve", "1", "--unsafe", "--json")
+    wait_for_agent(tmp_path)
+    second = place("serve")
+    assert second.code == 5 and str(daemon.pid) in second.err
+    held()
+    assert run.wait(timeout=60) == 0
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(timeout=30) == 0
+
+
+def test_a_follower_takes_over_when_the_worker_dies(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
+    daemon = place.start("serve")
+    run = place.start("resolve", "1", "--unsafe", "--json")
+    wait_for_agent(tmp_path)
+    daemon.kill()
+    daemon.wait()
+    held()
+    out, _ = run.communicate(timeout=60)
+    assert run.returncode == 0 and '"proven"' in out
+
+
+def test_cancel_leaves_no_process_behind(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
+    process = place.start("resolve", "1", "--unsafe", "--json")
+    wait_for_agent(tmp_path)
+    said = place("cancel")
+    assert said.code in (0, 1), said
+    assert process.wait(timeout=30) == 1
+    assert processes_holding(place.directory / "state") == []
+    assert place.outcome()["outcome"] == "cancelled"
+
+
+def test_a_detached_run_goes_on_without_us(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
+    said = place("resolve", "1", "--unsafe", "-d", "--json")
+    assert said.code == 0
+    wait_for_agent(tmp_path)
+    watcher = place.start("watch", "--json")
+    held()
+    out, _ = watcher.communicate(timeout=60)
+    assert watcher.returncode == 0 and '"proven"' in out
+    assert isinstance(watcher, subprocess.Popen)
