@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resolvent.domain.decision import Decision
+from resolvent.domain.decision import Choice, Decision
 from resolvent.domain.entry import Entry
 from resolvent.domain.events import DecisionMade, Recorded
 from resolvent.domain.record import Frozen, RunRow, StepRow
@@ -178,7 +178,7 @@ class App:
         if not questions:
             raise UsageError(f"{row.id} asks nothing", hint=f"resolvent show {row.id}")
         now, key = self.home.clock.now(), questions[0].key
-        decision = await journal.decide(row.id, key, choice, by=by, reason=reason, at=now)
+        decision = await journal.decide(row.id, key, Choice(answer=choice, by=by, reason=reason, at=now))
         await journal.tell(row.id, DecisionMade(key=key, answer=choice, by=by), at=now, key=f"made:{key}")
         if (await journal.run(row.id)).state == "waiting":
             await journal.reopen(row.id, subjects=())

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from resolvent.domain.change import Change, Evidence, File
-from resolvent.domain.decision import Decision, Question
+from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
 from resolvent.domain.gate import Finding
 from resolvent.domain.job import Branch, Job, JobExit, Reply, Task
-from resolvent.domain.record import EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
+from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.domain.subject import Comment, Issue, PullRequest, RequiredCheck
 
 
@@ -49,7 +49,7 @@ class Jobs(Protocol):
         """End the job with every descendant; return when none is left. Unknown or ended: nothing to do."""
 
     def output(self, job: str) -> Path:
-        """The file that holds its output, standard error included."""
+        """The file that holds its output; standard error too, unless the job keeps its streams apart."""
 
     def running(self, job: str) -> bool:
         """A supervisor holds the job right now."""
@@ -173,6 +173,9 @@ class Journal(Protocol):
     async def runs(self, *, states: Sequence[RunState] = (), limit: int = 100) -> tuple[RunRow, ...]:
         """Newest first; all states when none is named."""
 
+    async def due(self) -> tuple[Due, ...]:
+        """What a worker has to do something about, oldest first: runs queued, running, or to be cancelled."""
+
     async def set_state(self, run: str, state: RunState, *, reason: str = "") -> None: ...
 
     async def end_run(self, run: str, *, outcome: str, reason: str, result: dict[str, Any]) -> None:
@@ -231,7 +234,7 @@ class Journal(Protocol):
 
     async def decisions(self, run: str) -> tuple[Decision, ...]: ...
 
-    async def decide(self, run: str, key: str, answer: str, *, by: str, reason: str, at: float) -> Decision:
+    async def decide(self, run: str, key: str, choice: Choice) -> Decision:
         """Answer an open question; UsageError when it is answered already or the choice is not offered."""
 
     async def withdraw(self, run: str, answer: str) -> None:

@@ -12,10 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from resolvent.adapters.clock import FrozenClock, SystemClock
+from resolvent.adapters.jobs import supervised
 from resolvent.adapters.jobs.supervised import SupervisedJobs
 from resolvent.domain.job import Job, JobExit, Limits
 from resolvent.errors import Bug, JobLost, StoreBusy
@@ -338,7 +340,7 @@ async def test_death_by_signal_is_128_and_the_signal(place: Place, number: int) 
     ],
 )
 async def test_a_command_that_cannot_be_started_says_so(
-    place: Place, fields: dict[str, object], exit: int, message: str
+    place: Place, fields: dict[str, Any], exit: int, message: str
 ) -> None:
     ended = await place.jobs.ensure(place.job("", **fields))
     assert (ended.ending, ended.exit) == ("unstartable", exit)
@@ -350,6 +352,11 @@ async def test_the_wall_limit_ends_the_job(place: Place) -> None:
     exit = await place.jobs.ensure(place.job("exec sleep 1000", limits=Limits(wall_s=0.2)))
     assert (exit.ending, exit.exit, exit.ended) == ("wall", 128 + signal.SIGTERM, False)
     assert 0.2 <= exit.seconds < 5
+
+
+async def test_a_limit_beyond_all_time_is_no_limit(place: Place) -> None:
+    limits = Limits(wall_s=float("inf"), idle_s=1e18, output_bytes=1 << 80)
+    assert (await place.jobs.ensure(place.job("sleep 0.1; exit 3", limits=limits))).exit == 3
 
 
 async def test_the_idle_limit_counts_from_the_last_output(place: Place) -> None:
@@ -439,6 +446,17 @@ async def test_cancel_kills_a_process_that_ignores_the_request_after_its_grace(p
     assert 0.3 <= time.monotonic() - asked < 4
     exit = await waiting
     assert (exit.ending, exit.exit) == ("cancelled", 128 + signal.SIGKILL)
+
+
+async def test_cancel_is_noticed_where_no_inotify_is_left(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf = place.path / "supervise.py"
+    deaf.write_text(supervised.SUPERVISE.read_text().replace('native("inotify_init1", ', "min(-1, "))
+    monkeypatch.setattr(supervised, "SUPERVISE", deaf)
+    ready = place.meeting("ready")
+    waiting = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; exec sleep 1000")))
+    await ready.heard()
+    await place.jobs.cancel("job")
+    assert (await waiting).ending == "cancelled"
 
 
 async def test_a_process_may_use_its_grace_to_say_its_last_words(place: Place) -> None:
@@ -585,6 +603,6 @@ async def test_a_supervisor_that_cannot_work_is_an_error_and_not_a_loop(
 ) -> None:
     broken = place.path / "broken.py"
     broken.write_text("raise SystemExit('it is broken')")
-    monkeypatch.setattr("resolvent.adapters.jobs.supervised.SUPERVISE", broken)
+    monkeypatch.setattr(supervised, "SUPERVISE", broken)
     with pytest.raises(StoreBusy, match="could not be started: it is broken"):
         await place.jobs.ensure(place.job("true"))

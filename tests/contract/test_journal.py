@@ -11,7 +11,7 @@ from tests.contract.journal_stage import HOSTILE, a_finding, a_job, a_run, a_ste
 
 from resolvent.adapters.journal import connect, runs
 from resolvent.adapters.journal.store import Connection
-from resolvent.domain.decision import Question
+from resolvent.domain.decision import Choice, Question
 from resolvent.domain.events import RunEnded, RunResumed, StepStarted
 from resolvent.domain.job import Branch, Usage
 from resolvent.errors import Bug, NotFound, SubjectTaken, UsageError
@@ -422,7 +422,7 @@ async def test_nothing_can_be_recorded_of_a_run_that_does_not_exist(journal: Jou
 async def test_a_question_is_asked_once_and_answered_once(with_run: Journal) -> None:
     asked = await with_run.ask("run-1", CAP, at=1.0)
     assert (asked.question, asked.answer, asked.asked_at) == (CAP, None, 1.0)
-    answered = await with_run.decide("run-1", "cap:1", "continue", by="ann", reason="close", at=2.0)
+    answered = await with_run.decide("run-1", "cap:1", Choice(answer="continue", by="ann", reason="close", at=2.0))
     assert (answered.answer, answered.by, answered.reason, answered.answered_at) == ("continue", "ann", "close", 2.0)
     again = await with_run.ask("run-1", CAP.model_copy(update={"text": "Other words"}), at=3.0)
     assert again == answered
@@ -432,12 +432,12 @@ async def test_a_question_is_asked_once_and_answered_once(with_run: Journal) -> 
 async def test_an_answer_is_refused_when_it_is_late_not_offered_or_to_nothing(with_run: Journal) -> None:
     await with_run.ask("run-1", CAP, at=1.0)
     with pytest.raises(UsageError, match="continue, stop"):
-        await with_run.decide("run-1", "cap:1", "maybe", by="", reason="", at=2.0)
+        await with_run.decide("run-1", "cap:1", Choice(answer="maybe", by="", reason="", at=2.0))
     with pytest.raises(NotFound, match="cap:2"):
-        await with_run.decide("run-1", "cap:2", "stop", by="", reason="", at=2.0)
-    await with_run.decide("run-1", "cap:1", "stop", by="ann", reason="", at=2.0)
+        await with_run.decide("run-1", "cap:2", Choice(answer="stop", by="", reason="", at=2.0))
+    await with_run.decide("run-1", "cap:1", Choice(answer="stop", by="ann", reason="", at=2.0))
     with pytest.raises(UsageError, match="answered already: stop"):
-        await with_run.decide("run-1", "cap:1", "continue", by="bob", reason="", at=3.0)
+        await with_run.decide("run-1", "cap:1", Choice(answer="continue", by="bob", reason="", at=3.0))
     assert [(item.answer, item.by) for item in await with_run.decisions("run-1")] == [("stop", "ann")]
 
 
@@ -445,12 +445,12 @@ async def test_an_answer_can_be_taken_back_and_given_anew(with_run: Journal) -> 
     later = Question(key="cap:2", text="And now?", choices=("continue", "stop"))
     for question, answer in ((CAP, "continue"), (later, "stop")):
         await with_run.ask("run-1", question, at=1.0)
-        await with_run.decide("run-1", question.key, answer, by="ann", reason="r", at=2.0)
+        await with_run.decide("run-1", question.key, Choice(answer=answer, by="ann", reason="r", at=2.0))
     await with_run.withdraw("run-1", "stop")
     first, second = await with_run.decisions("run-1")
     assert first.answer == "continue"
     assert (second.answer, second.by, second.reason, second.answered_at) == (None, "", "", None)
-    await with_run.decide("run-1", "cap:2", "continue", by="bob", reason="", at=4.0)
+    await with_run.decide("run-1", "cap:2", Choice(answer="continue", by="bob", reason="", at=4.0))
 
 
 # Events
@@ -528,7 +528,7 @@ async def test_hostile_text_comes_back_as_it_went_in(journal: Journal) -> None:
     await journal.save_step(a_step(summary=HOSTILE, key=HOSTILE, result={HOSTILE: [big]}))
     assert (await journal.steps("run-1"))[0] == a_step(summary=HOSTILE, key=HOSTILE, result={HOSTILE: [big]})
     await journal.ask("run-1", Question(key=HOSTILE, text=HOSTILE, choices=(HOSTILE,)), at=1.0)
-    decision = await journal.decide("run-1", HOSTILE, HOSTILE, by=HOSTILE, reason=HOSTILE, at=2.0)
+    decision = await journal.decide("run-1", HOSTILE, Choice(answer=HOSTILE, by=HOSTILE, reason=HOSTILE, at=2.0))
     assert (decision.answer, decision.by, decision.reason) == (HOSTILE,) * 3
     await journal.tell("run-1", RunEnded(outcome=HOSTILE, reason=big), at=1.0, key=HOSTILE)
     await journal.tell("run-1", RunEnded(outcome="twice"), at=1.0, key=HOSTILE)

@@ -326,7 +326,7 @@ async def test_a_write_between_two_calls_is_not_missed(store_url: str) -> None:
 
 
 async def test_each_write_others_wait_for_wakes_them(store_url: str) -> None:
-    from resolvent.domain.decision import Question
+    from resolvent.domain.decision import Choice, Question
 
     journal = await connect(store_url)
     seen = [await journal.changed(since=-1)]
@@ -335,7 +335,7 @@ async def test_each_write_others_wait_for_wakes_them(store_url: str) -> None:
     await journal.ask("run-1", Question(key="k", text="?", choices=("yes",)), at=1.0)
     for writing in (
         journal.tell("run-1", RunResumed(play=2), at=1.0),
-        journal.decide("run-1", "k", "yes", by="", reason="", at=2.0),
+        journal.decide("run-1", "k", Choice(answer="yes", by="", reason="", at=2.0)),
         journal.ask_to_cancel("run-1"),
         journal.set_state("run-1", "waiting"),
         journal.reopen("run-1", subjects=[]),

@@ -4,12 +4,13 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from tests.contract.workspace_stage import ADAPTERS, WHEN, WHO, Node, Stage, agent, link, snapshot, staged, text
 
+from resolvent.adapters.workspace.files import remove_tree
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch
 from resolvent.errors import ExportRefused, ResolventError
@@ -22,8 +23,10 @@ BASE: dict[str | bytes, Node] = {
 
 
 @pytest.fixture(params=ADAPTERS)
-async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
-    return await staged(request.param, tmp_path)
+async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
+    yield await staged(request.param, tmp_path)
+    # The test runner's own clean-up gives up on trees as deep as these.
+    remove_tree(tmp_path / "state")
 
 
 @pytest.fixture

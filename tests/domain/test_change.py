@@ -199,13 +199,10 @@ def test_a_signature_tells_the_exit_and_success_has_none() -> None:
     assert sign("", exit=1) == "1:"
 
 
-@pytest.mark.parametrize(
-    "output",
-    ["\n" * 1_000_000, "E " * 500_000, "a" * 1_000_000, "/a" * 500_000, "E  x/y\n" * 140_000, "Error " * 170_000],
-)
+@pytest.mark.parametrize("unit", ["\n", "E ", "a", "/a", "E  x/y\n", "Error ", "python: "])
 @pytest.mark.parametrize("pattern", [None, "(a+)+$", "(a|a)*b", r"(\w*)*x", ".*.*.*.*.*.*zz"])
-def test_no_output_and_no_pattern_keeps_the_engine_busy(output: str, pattern: str | None) -> None:
-    check = reproducer(pattern=pattern)
+def test_no_output_and_no_pattern_keeps_the_engine_busy(unit: str, pattern: str | None) -> None:
+    check, output = reproducer(pattern=pattern), unit * (1_000_000 // len(unit))
     began = time.process_time()
     read(check, 1, output)
     sign(output, check=check)

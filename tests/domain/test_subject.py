@@ -59,10 +59,10 @@ def test_the_body_counts_before_the_title() -> None:
     assert pull("nothing", title="Fixes #1").closes == "#1"
 
 
-@pytest.mark.parametrize("flood", ["<!--" * 250_000, "fixes http://" * 80_000, "fixes " * 170_000, "fix" + " " * 10**6])
-def test_a_hostile_body_is_read_in_linear_time(flood: str) -> None:
+@pytest.mark.parametrize("unit", ["<!--", "fixes http://", "fixes https://x/issues/", "fixes ", "fix\n\n\n"])
+def test_a_hostile_body_is_read_in_linear_time(unit: str) -> None:
     began = time.process_time()
-    assert pull(flood).closes is None
+    assert pull(unit * (1_000_000 // len(unit))).closes is None
     assert time.process_time() - began < 2
 
 

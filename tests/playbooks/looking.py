@@ -7,6 +7,7 @@ from resolvent.adapters.forges.local_checks import State
 from resolvent.domain.change import Change
 from resolvent.domain.entry import Entry
 from resolvent.domain.subject import PullRequest
+from resolvent.testing.demo_story import Scene
 from resolvent.testing.stage import Played, Stage, git
 
 Verdict = tuple[State, str]
@@ -16,9 +17,9 @@ async def lineage(stage: Stage, run: str) -> dict[str, str]:
     """Each agent's branch and the one it was forked from: `{"implement": "analyze", "review 2": "fix", …}`."""
     journal = await stage.app.home.journal()
     inputs = (await journal.run(run)).inputs
-    names = {f"{run}/at-{inputs.base.commit[:16]}": "base"}
+    names = {f"at-{inputs.base.commit}": "base"}
     if inputs.pull_change:
-        names[f"{run}/at-{inputs.pull_change.commit[:16]}"] = "head"
+        names[f"at-{inputs.pull_change.commit}"] = "head"
     found: dict[str, str] = {}
     for branch in await journal.branches(run):
         verb, _, rest = branch.id.removeprefix(f"{run}/").partition(":")
@@ -95,7 +96,7 @@ def entry_of(pull: PullRequest) -> Entry:
     return Entry(kind="pull", reference=str(pull.number))
 
 
-async def under_ci(stage: Stage, run: str, says: Sequence[Verdict]) -> Played:
+async def under_ci(stage: Stage, run: str, says: Sequence[Verdict], *, scenes: Sequence[Scene]) -> Played:
     """Go on while CI answers each look at the required check `ci` with the next of these words; the last one stays."""
     forge = await stage.app.home.forge()
 
@@ -108,6 +109,6 @@ async def under_ci(stage: Stage, run: str, says: Sequence[Verdict]) -> Played:
                 await forge.report_check(head, "ci", state=state, log=log)
 
     ci = asyncio.create_task(answer())
-    played = await stage.go_on(run)
+    played = await stage.go_on(run, scenes=scenes)
     await ci
     return played

@@ -5,7 +5,7 @@ import pytest
 from resolvent.testing.stage import Stage, scene
 
 from .conftest import SetStage
-from .looking import agents, asked, entry_of, lineage, proposed, pulls
+from .looking import agents, asked, entry_of, files_of, lineage, proposed, pulls
 from .scenes import (
     ALARM,
     ANALYZE,
@@ -243,9 +243,8 @@ async def test_a_verifier_speaks_of_the_findings_it_was_given_or_not_at_all(stag
     clean = CLEAN | {"holds": {"other.txt": "clearer"}}
     ended = await stage.go_on(run, scenes=[*STORY[:2], clean, review, again, fix])
     assert ended.outcome == "proven"
-    repository = await stage.app.home.git_repository()
-    base, change = (await repository.change(ended.document[name]) for name in ("base", "change"))
-    assert await repository.changed_paths(base, change) == ("other.txt", "value.txt")
+    left = await files_of(stage, ended.document["change"])
+    assert left == {".gitignore": "ignored/", "other.txt": "clearer", "value.txt": "good"}
     parents = await lineage(stage, run)
     assert [parents[step] for step in ("review", "verify", "fix", "review 2")] == [
         "implement", "implement", "implement", "fix"

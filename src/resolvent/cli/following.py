@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from resolvent.cli.options import Manner
@@ -15,9 +16,11 @@ from resolvent.cli.views import View, view_for
 from resolvent.cli.words import emit
 from resolvent.domain.outcome import EXIT_CODES
 from resolvent.domain.record import RunRow
+from resolvent.domain.subject import PullRequest
 from resolvent.errors import NotFound, StoreBusy
 
 if TYPE_CHECKING:
+    from resolvent.adapters.forges.local import LocalForge
     from resolvent.app import App
     from resolvent.working import Session
 
@@ -62,10 +65,17 @@ async def facts_of(app: "App", document: dict[str, Any]) -> Facts:
     if document["pull_request"]:
         forge = await app.home.forge()
         try:
-            checkout = forge.checkout_line(await forge.pull_request(str(document["pull_request"]["number"])))
+            checkout = fetch_line(forge, await forge.pull_request(str(document["pull_request"]["number"])))
         except NotFound:
             checkout = ""
     return Facts(document, title=row.title, elapsed=row.updated_at - row.created_at, checkout=checkout)
+
+
+def fetch_line(forge: "LocalForge", pull: PullRequest) -> str:
+    """What to type in one's own checkout: to look at a pull request, or to have it once it is merged."""
+    if pull.state != "merged":
+        return forge.checkout_line(pull)
+    return f"git fetch {quote(str(forge.path))} {quote(pull.base)} && git merge --ff-only FETCH_HEAD"
 
 
 class Leaving:

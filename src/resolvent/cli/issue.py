@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from resolvent.cli.options import Directory, Json
+from resolvent.cli.root import help_when_bare
 from resolvent.errors import UsageError
 
 if TYPE_CHECKING:
     from resolvent.cli.terminal import Cell
     from resolvent.domain.subject import Comment, Issue
 
-app = typer.Typer(help="Issues of the local forge.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Issues of the local forge.", rich_markup_mode=None, invoke_without_command=True, callback=help_when_bare
+)
 Reference = Annotated[str, typer.Argument(metavar="N", help="Its number.")]
 
 
 @app.command("new")
 def new(
-    title: Annotated[str, typer.Argument(metavar="[TITLE]", help="One line that says what is wrong.")] = "",
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="One line that says what is wrong.")] = "",
     body: Annotated[str, typer.Option("--body", metavar="TEXT", help="The rest.", show_default=False)] = "",
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Read both from a Markdown file instead.")
@@ -133,7 +136,10 @@ def comment(
     json: Json = False,
     directory: Directory = None,
 ) -> None:
-    """Comment on an issue; the link can be given to resolve as --design-comment."""
+    """Comment on an issue.
+
+    The link it prints can be given to `resolvent resolve --design-comment`.
+    """
     from resolvent.cli.place import run
 
     run(_comment(directory, reference, text, json=json))

@@ -11,7 +11,7 @@ from resolvent.cli.root import app
 @app.command()
 def logs(
     name: RunName = "last",
-    step: Annotated[str, typer.Argument(metavar="[STEP]", help="Only this step: review, fix, 'reproducer F1', …")] = "",
+    step: Annotated[str, typer.Argument(metavar="STEP", help="Only this step: review, fix, 'reproducer F1', …")] = "",
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends or waits.")] = False,
     directory: Directory = None,
 ) -> None:

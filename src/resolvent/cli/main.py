@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from resolvent.cli.root import app
+from resolvent.cli.root import app, help_when_bare
 from resolvent.errors import ResolventError
 from resolvent.places import environment, skip_plugins
 
@@ -31,13 +31,15 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Issues in, proven pull requests out: agents write and review, every claim is executed, nothing is lost."""
+    help_when_bare(context)
 
 
 def assembled() -> typer.Typer:

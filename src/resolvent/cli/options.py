@@ -6,13 +6,36 @@ from typing import Annotated
 
 import typer
 
+from resolvent.errors import ResolventError
+
 IN_DIRECTORY = typer.Option(
     "-C", metavar="DIR", help="The repository; the one you stand in when not given.", show_default=False
 )
 Directory = Annotated[Path | None, IN_DIRECTORY]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def _run_names(incomplete: str) -> list[tuple[str, str]]:
+    """For the shell: the newest runs of the repository one stands in."""
+    from resolvent.cli.place import repository
+    from resolvent.glance import runs
+    from resolvent.places import environment
+
+    try:
+        found = runs(repository(None), environ=environment(), limit=50) or []
+    except ResolventError:
+        return []
+    return [(row["run"], row["title"]) for row in found if row["run"].startswith(incomplete)]
+
+
 RunName = Annotated[
-    str, typer.Argument(metavar="[RUN]", help="A run, or the start of its name; the newest when not given.")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A run, or the start of its name; the newest when not given.",
+        autocompletion=_run_names,
+        show_default=False,
+    ),
 ]
 Detach = Annotated[bool, typer.Option("-d", "--detach", help="Return at once; a worker goes on in the background.")]
 Follow = Annotated[bool, typer.Option("--follow", help="With --json: also one event per line while it runs.")]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from resolvent.cli.options import Directory, Json
+from resolvent.cli.root import help_when_bare
 from resolvent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -13,7 +14,12 @@ if TYPE_CHECKING:
     from resolvent.cli.terminal import Cell
     from resolvent.domain.subject import PullRequest, RequiredCheck
 
-app = typer.Typer(help="Pull requests of the local forge.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Pull requests of the local forge.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    callback=help_when_bare,
+)
 Reference = Annotated[str, typer.Argument(metavar="N", help="Its number.")]
 PullState = Literal["open", "closed", "merged", "all"]
 STYLES = {"open": "green", "merged": "cyan", "closed": "dim", "passed": "green", "failed": "red", "pending": "yellow"}
@@ -58,10 +64,12 @@ def show(reference: Reference, json: Json = False, directory: Directory = None) 
 
 
 async def _show(directory: Path | None, reference: str, *, json: bool) -> None:
+    from resolvent.cli.following import fetch_line
     from resolvent.cli.issue import comment_lines
     from resolvent.cli.place import opened
     from resolvent.cli.terminal import clean, stdout
     from resolvent.cli.words import emit
+    from resolvent.domain.subject import HIDDEN
 
     async with opened(directory) as opened_app:
         forge = await opened_app.home.forge()
@@ -75,14 +83,16 @@ async def _show(directory: Path | None, reference: str, *, json: bool) -> None:
         )
         return
     terminal = stdout()
-    terminal.say(*_head_lines(pull), *_check_lines(checks), "", f"  {forge.checkout_line(pull)}")
+    terminal.say(*_head_lines(pull), *_check_lines(checks), "", f"  {fetch_line(forge, pull)}")
     if pull.body:
-        terminal.say("", clean(pull.body))
+        terminal.say("", clean(HIDDEN.sub("", pull.body)).strip())
     terminal.say(*comment_lines(comments))
 
 
 def _document(forge: "LocalForge", pull: "PullRequest") -> dict[str, Any]:
-    return pull.model_dump(mode="json") | {"fetch": forge.checkout_line(pull)}
+    from resolvent.cli.following import fetch_line
+
+    return pull.model_dump(mode="json") | {"fetch": fetch_line(forge, pull)}
 
 
 def _head_lines(pull: "PullRequest") -> list[str]:
@@ -119,6 +129,7 @@ def merge(
 
 
 async def _merge(directory: Path | None, reference: str, commit: str, *, json: bool) -> None:
+    from resolvent.cli.following import fetch_line
     from resolvent.cli.place import opened
     from resolvent.cli.terminal import stdout
     from resolvent.cli.words import emit, short
@@ -129,8 +140,8 @@ async def _merge(directory: Path | None, reference: str, commit: str, *, json: b
     if json:
         emit(_document(forge, pull))
         return
-    fetch = f"git fetch {forge.path} {pull.base} && git merge --ff-only FETCH_HEAD"
-    stdout().say(f"#{pull.number} is merged into {pull.base} as {short(pull.merge_commit)}", f"next: {fetch}")
+    said = f"#{pull.number} is merged into {pull.base} as {short(pull.merge_commit)}"
+    stdout().say(said, f"next: {fetch_line(forge, pull)}")
 
 
 @app.command("check")

@@ -40,7 +40,8 @@ def report(terminal: Terminal, facts: Facts) -> Iterator[str]:
     """The whole of it, section by section."""
     document = facts.document
     yield heading(terminal, facts)
-    if document["reason"]:
+    # A run that waits says why in its question.
+    if document["reason"] and document["decision"] is None:
         yield from (f"  {line}" for line in clean(document["reason"]).splitlines())
     yield from _section("evidence", terminal, evidence(terminal, document))
     yield from _section("findings", terminal, findings(terminal, document["findings"]))

@@ -13,7 +13,7 @@ from resolvent.cli.root import app
 def resolve(
     target: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TARGET]", help="An issue: its number, its link, or a sentence with one of them."),
+        typer.Argument(metavar="TARGET", help="An issue: its number, its link, or a sentence with one of them."),
     ] = None,
     pr: Annotated[str | None, typer.Option("--pr", metavar="N", help="Continue a pull request instead.")] = None,
     file: Annotated[

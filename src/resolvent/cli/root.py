@@ -7,7 +7,6 @@ from typer.core import TyperCommand
 
 app = typer.Typer(
     name="resolvent",
-    no_args_is_help=True,
     # Plain help starts in half the time.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -26,3 +25,10 @@ class Quick(TyperCommand):
 
 def _as_typed(_context: Any, value: Any) -> Any:
     return value
+
+
+def help_when_bare(context: typer.Context) -> None:
+    """A group without a command says what there is, which is no error."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit

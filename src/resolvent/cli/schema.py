@@ -15,7 +15,7 @@ NAMES = (
 
 @app.command()
 def schema(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help=f"One of: {', '.join(NAMES)}.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(NAMES)}.")] = "",
     json: Json = False,
 ) -> None:
     """Print the JSON schema of what programs read.

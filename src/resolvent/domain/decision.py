@@ -11,6 +11,15 @@ class Question(Value):
     choices: tuple[str, ...]
 
 
+class Choice(Value):
+    """What a person answered, who it was, and why."""
+
+    answer: str
+    by: str = ""
+    reason: str = ""
+    at: float
+
+
 class Decision(Value):
     """A question with its answer, or without one while it waits."""
 

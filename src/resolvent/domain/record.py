@@ -57,6 +57,14 @@ class RunRow(Value):
     result: dict[str, Any] | None = None
 
 
+class Due(Value):
+    """As much of a run as a worker needs to know that it is its turn."""
+
+    id: str
+    plays: int
+    cancelling: bool
+
+
 class StepRow(Value):
     """One verb of a run: its id is its content."""
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from resolvent.domain.change import Reproducer
 from resolvent.domain.model import Value
+from resolvent.domain.verdicts import MAX_CLAIMS
 from resolvent.errors import MalformedAnswer
 
 T = TypeVar("T", bound=Value)
@@ -95,6 +96,8 @@ def items(block: Sequence[str], *, start: str, keys: Sequence[str]) -> list[dict
         elif not grouped or section.key == start.lower():
             raise MalformedAnswer(f"every item must begin `- {start}:`, but one begins with {section.key}")
         grouped[-1].append(section)
+    if len(grouped) > MAX_CLAIMS:
+        raise MalformedAnswer(f"the block holds more than {MAX_CLAIMS} items: keep to those that matter most")
     return [_each_once(group) for group in grouped]
 
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from resolvent.domain import verdicts
@@ -142,7 +143,7 @@ async def _take_turn(world: World, turn: _Turn, branch: Branch, *, text: str, na
         attempt=request.attempt,
         turn=number,
         prompt=text,
-        json_schema=json.dumps(turn.model.model_json_schema()),
+        json_schema=_schema(turn.model),
         directory=world.private_directory(id),
     )
     job = turn.agent.job(task, id=id, cwd=str(world.workspace.path(branch)))
@@ -184,8 +185,13 @@ def _form(model: type[Value]) -> str:
     """How to answer: the token grammar, or JSON in the answer file."""
     return (
         f"\n## How to answer\n{grammar(model)}\n\nOr leave the answer as JSON in the file that $RESOLVENT_ANSWER "
-        f"names, after this schema:\n| {json.dumps(model.model_json_schema())}\n"
+        f"names, after this schema:\n| {_schema(model)}\n"
     )
+
+
+@cache
+def _schema(model: type[Value]) -> str:
+    return json.dumps(model.model_json_schema())
 
 
 def _said(heard: Heard) -> dict[str, Any]:

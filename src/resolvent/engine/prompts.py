@@ -1,11 +1,12 @@
 """Prompts: found in the repository before the package, rendered strictly, outside text fenced line by line."""
 
 from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import ValidationError
 
@@ -55,7 +56,7 @@ def read(name: str, source: str) -> Prompt:
 def render(name: str, prompt: Prompt, inputs: Mapping[str, Any]) -> str:
     """Fill in the inputs; a name the prompt asks for and nobody gave is an error."""
     try:
-        return _environment().from_string(prompt.text).render(inputs)
+        return _template(prompt.text).render(inputs)
     except TemplateError as error:
         raise PromptError(f"prompt {name} cannot be rendered: {error}", hint=f"look at prompts/{name}.md") from error
 
@@ -65,6 +66,12 @@ def quoted(text: str) -> str:
     return "\n".join(f"| {line}" for line in str(text).splitlines()) or "| (empty)"
 
 
+@lru_cache(maxsize=64)
+def _template(text: str) -> Template:
+    return _environment().from_string(text)
+
+
+@cache
 def _environment() -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True

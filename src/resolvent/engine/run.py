@@ -57,8 +57,8 @@ class Run:
         self.cancelled = False
 
     def at(self, change: Change) -> Branch:
-        """A branch that holds exactly that commit."""
-        return Branch(id=f"{self.id}/at-{change.commit[:16]}", parent=None, commit=change.commit)
+        """A branch that holds exactly that commit; the same for every run, so that a fork asks the same questions."""
+        return Branch(id=f"at-{change.commit}", parent=None, commit=change.commit)
 
     async def ask(
         self, step: str, model: type[T], *, on: Branch, shows: Mapping[str, str] = NOTHING, **inputs: Any

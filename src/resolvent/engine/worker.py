@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from resolvent.domain.decision import Question
@@ -19,6 +20,13 @@ from resolvent.errors import Bug, Cancelled, ResolventError, StoreBusy, Suspende
 Playbook = Callable[[Run], Awaitable[Outcome]]
 WITH_JOBS = ("ask", "edit", "check")
 LOOK_AGAIN_S = 0.2
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run that goes on when a person answered."""
+
+    reason: str
 
 
 class Worker:
@@ -50,10 +58,6 @@ class Worker:
                 self._broken.result()
             seen = changed.result()
 
-    async def idle(self) -> bool:
-        """Nothing is queued or running."""
-        return not await self._world.journal.runs(states=("queued", "running"))
-
     async def drain(self, *, jobs: bool) -> None:
         """Start nothing new, and return when the effects under way are done; with jobs, when those have ended too."""
         self._world.draining.set()
@@ -67,12 +71,12 @@ class Worker:
         await self._durable.close()
 
     async def _look_around(self) -> None:
-        for row in reversed(await self._world.journal.runs(states=("queued", "running", "waiting"))):
-            if row.cancelling:
-                await self._cancel(row)
-            elif row.state != "waiting" and f"{row.id}~{row.plays}" not in self._playing:
-                id = f"{row.id}~{row.plays}"
-                self._playing[id] = asyncio.create_task(self._start(id, row.id))
+        for due in await self._world.journal.due():
+            id = f"{due.id}~{due.plays}"
+            if due.cancelling:
+                await self._cancel(await self._world.journal.run(due.id))
+            elif id not in self._playing:
+                self._playing[id] = asyncio.create_task(self._start(id, due.id))
 
     async def _start(self, id: str, run: str) -> None:
         async with self._slots:
@@ -121,38 +125,53 @@ class Worker:
         task = asyncio.ensure_future(self._playbook(row)(run))
         self._active[row.id] = (run, task)
         try:
-            outcome = await task
+            ending = await self._ending(row, run, task)
+        finally:
+            # Before the record says so: whoever reads it there may close us, and waits only for what is not active.
+            del self._active[row.id]
+        if isinstance(ending, Waiting):
+            return await self._wait(row, ending.reason)
+        await self._end(row, ending)
+        return {"state": "ended"}
+
+    async def _ending(self, row: RunRow, run: Run, task: asyncio.Task[Outcome]) -> Outcome | Waiting:
+        """How the playbook ended, or what it waits for."""
+        try:
+            return await task
         except Suspended as question:
-            return await self._wait(row, str(question))
+            return Waiting(str(question))
         except (Cancelled, asyncio.CancelledError):
             if not run.cancelled:
                 raise
-            outcome = CalledOff(reason="cancelled by a person")
+            return CalledOff(reason="cancelled by a person")
         except StoreBusy:
             raise
         except UsageError as error:
-            outcome = Failed(reason=f"{type(error).__name__}: {error.message}")
+            return Failed(reason=f"{type(error).__name__}: {error.message}")
         except Bug as error:
-            return await self._park(row, error)
+            return await self._parked(row, error)
         except ResolventError as error:
             branch = f" (branch {error.details['branch']})" if "branch" in error.details else ""
-            outcome = Escalated(reason=f"{type(error).__name__}{branch}: {error.message}")
-        finally:
-            del self._active[row.id]
-        await self._end(row, outcome)
-        return {"state": "ended"}
+            return Escalated(reason=f"{type(error).__name__}{branch}: {error.message}")
 
     def _playbook(self, row: RunRow) -> Playbook:
         if row.playbook not in self._playbooks:
             raise UnknownPlaybook(f"no playbook is called {row.playbook}", hint="resolvent --help")
         return self._playbooks[row.playbook]
 
-    async def _park(self, row: RunRow, error: Bug) -> dict[str, Any]:
+    async def _parked(self, row: RunRow, error: Bug) -> Waiting | Failed:
         """An invariant broke: nothing more happens until a person looked."""
-        text = f"{type(error).__name__}: {error.message}"
+        journal, text = self._world.journal, f"{type(error).__name__}: {error.message}"
+        asked = [item for item in await journal.decisions(row.id) if item.question.key.startswith("bug:")]
+        if any(item.answer == "stop" for item in asked):
+            return Failed(reason=text)
+        # What failed is on record under its attempt, and would only be read out again.
+        for step in await journal.steps(row.id):
+            if step.state == "failed":
+                await journal.raise_attempt(row.id, step.key, beyond=step.attempt)
         question = Question(key=f"bug:{row.plays}", text=text, choices=("retry", "stop"))
-        await self._world.journal.ask(row.id, question, at=self._world.clock.now())
-        return await self._wait(row, text)
+        await journal.ask(row.id, question, at=self._world.clock.now())
+        return Waiting(text)
 
     async def _wait(self, row: RunRow, reason: str) -> dict[str, Any]:
         journal = self._world.journal

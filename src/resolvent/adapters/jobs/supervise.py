@@ -13,12 +13,13 @@ import select
 import sys
 import time
 
-ROOM_FOR_EXIT = 4096
+ROOM_FOR_EXIT = 8192
 CHUNK = 1 << 16
 MISSING = (2, 20)  # ENOENT, ENOTDIR
 DIRECTORY_CHANGED = 0x40 | 0x80 | 0x100 | 0x200  # IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
-UNWATCHED_S = 1.0
+UNWATCHED_S = 1.0  # how late a cancel may be noticed where the kernel has no inotify left for us
+LONGEST_S = 86400.0
 
 
 class _Native(_ctypes.CFuncPtr):
@@ -34,8 +35,8 @@ def there(name: str) -> bool:
     return posix.access(name, posix.F_OK)
 
 
-def written(name: str, flags: int = posix.O_TRUNC) -> int:
-    return posix.open(name, posix.O_WRONLY | posix.O_CREAT | flags, 0o600)
+def written(name: str) -> int:
+    return posix.open(name, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC, 0o600)
 
 
 class Stopwatch:
@@ -63,6 +64,7 @@ class Output:
         pipes = [posix.pipe() for _ in names]
         self.files = {source: written(name) for (source, _), name in zip(pipes, names, strict=True)}
         self.ends = [end for _, end in pipes]
+        # The time of the last word on any stream, for whoever wonders whether the job still lives.
         self._heartbeat = self.files[pipes[0][0]]
         for source in self.files:
             posix.set_blocking(source, False)
@@ -87,7 +89,8 @@ class Output:
     def settle(self) -> None:
         """Take what is still in the pipes and make it last."""
         for source, file in self.files.items():
-            while self.take(source):
+            # Over the cap nothing more is kept, and a writer that is none of ours might never stop.
+            while not self.over and self.take(source):
                 pass
             try:
                 posix.fdatasync(file)
@@ -171,6 +174,7 @@ class Supervisor:
         begun_at, begun = self._now(), time.monotonic()
         file = written("started.tmp")
         posix.write(file, f'{{"pid": {posix.getpid()}, "at": {begun_at!r}}}'.encode())
+        posix.close(file)
         posix.rename("started.tmp", "started")
         ending, message = ("cancelled", "") if there("cancel") else self._start()
         while not (ending := ending or self._reason()):
@@ -254,7 +258,7 @@ class Supervisor:
 
     def _turn(self, seconds: float | None) -> None:
         """Wait for something to happen, at most that long, and take it in."""
-        ready = self._poll.poll(None if seconds is None else max(0, int(seconds * 1000) + 1))
+        ready = self._poll.poll(None if seconds is None else max(0, int(min(seconds, LONGEST_S) * 1000) + 1))
         self._clock.tick()
         for source, _ in ready:
             if source not in self._output.files:

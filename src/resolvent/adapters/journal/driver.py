@@ -29,6 +29,9 @@ class Driver(Protocol):
     has_meta: str
     found: Sequence[str]
     announce: Sequence[str]
+    # Said before and after a transaction that need not be on the disk when it returns.
+    relax: Sequence[str]
+    insist: Sequence[str]
     errors: tuple[type[Exception], ...]
 
     def connect(self) -> Any: ...

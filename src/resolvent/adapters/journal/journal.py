@@ -10,11 +10,11 @@ from resolvent.adapters.journal.rows import columns, decision_of, document, valu
 from resolvent.adapters.journal.schema import SCHEMAS
 from resolvent.adapters.journal.store import Connection, Store
 from resolvent.domain.change import Evidence
-from resolvent.domain.decision import Decision, Question
+from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
 from resolvent.domain.gate import Finding
 from resolvent.domain.job import Branch
-from resolvent.domain.record import EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
+from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.errors import NotFound, UsageError
 
 
@@ -50,9 +50,12 @@ class StoredJournal:
         rows = await self.store.read(sql, limit=limit, **named)
         return tuple(value_of(RunRow, row, "result", "inputs") for row in rows)
 
+    async def due(self) -> tuple[Due, ...]:
+        return tuple(value_of(Due, row) for row in await self.store.read(queries.DUE))
+
     async def set_state(self, run: str, state: RunState, *, reason: str = "") -> None:
         changes: dict[str, Scalar] = {"state": state, "reason": reason, "now": self._now()}
-        await self.store.transaction(lambda connection: runs.set_state(connection, run, changes))
+        await self.store.ordered(lambda connection: runs.set_state(connection, run, changes))
 
     async def end_run(self, run: str, *, outcome: str, reason: str, result: dict[str, Any]) -> None:
         ending: dict[str, Scalar] = {
@@ -90,7 +93,7 @@ class StoredJournal:
         return await self.store.transaction(work)
 
     async def save_step(self, step: StepRow) -> None:
-        await self.store.write(queries.SAVE_STEP, **columns(step, "result"))
+        await self._note(queries.SAVE_STEP, **columns(step, "result"))
 
     async def steps(self, run: str) -> tuple[StepRow, ...]:
         rows = await self.store.read(queries.STEPS, run=run)
@@ -108,20 +111,20 @@ class StoredJournal:
         return dict(json.loads(rows[0]["result"])) if rows else None
 
     async def save_branch(self, run: str, branch: Branch) -> None:
-        await self.store.write(queries.SAVE_BRANCH, run=run, **columns(branch))
+        await self._note(queries.SAVE_BRANCH, run=run, **columns(branch))
 
     async def branches(self, run: str) -> tuple[Branch, ...]:
         return tuple(value_of(Branch, row) for row in await self.store.read(queries.BRANCHES, run=run))
 
     async def save_job(self, job: JobRow) -> None:
-        await self.store.write(queries.SAVE_JOB, **columns(job, "usage"))
+        await self._note(queries.SAVE_JOB, **columns(job, "usage"))
 
     async def jobs(self, run: str) -> tuple[JobRow, ...]:
         return tuple(value_of(JobRow, row, "usage") for row in await self.store.read(queries.JOBS, run=run))
 
     async def save_evidence(self, run: str, evidence: Evidence) -> None:
         text = document(evidence.model_dump())
-        await self.store.write(queries.SAVE_EVIDENCE, run=run, id=evidence.id, document=text)
+        await self._note(queries.SAVE_EVIDENCE, run=run, id=evidence.id, document=text)
 
     async def evidence(self, run: str) -> tuple[Evidence, ...]:
         rows = await self.store.read(queries.EVIDENCE, run=run)
@@ -129,7 +132,7 @@ class StoredJournal:
 
     async def save_finding(self, run: str, finding: Finding) -> None:
         text = document(finding.model_dump())
-        await self.store.write(queries.SAVE_FINDING, run=run, id=finding.id, document=text)
+        await self._note(queries.SAVE_FINDING, run=run, id=finding.id, document=text)
 
     async def findings(self, run: str) -> tuple[Finding, ...]:
         rows = await self.store.read(queries.FINDINGS, run=run)
@@ -153,17 +156,18 @@ class StoredJournal:
     async def decisions(self, run: str) -> tuple[Decision, ...]:
         return tuple(decision_of(row) for row in await self.store.read(queries.DECISIONS, run=run))
 
-    async def decide(self, run: str, key: str, answer: str, *, by: str, reason: str, at: float) -> Decision:
+    async def decide(self, run: str, key: str, choice: Choice) -> Decision:
         def work(connection: Connection) -> Decision:
             asked = connection.read(queries.DECISION, run=run, key=key)
             if not asked:
                 raise NotFound(f"run {run} did not ask {key!r}", hint=f"resolvent show {run}")
             choices = decision_of(asked[0]).question.choices
-            if answer not in choices:
+            if choice.answer not in choices:
+                offered = ", ".join(choices)
                 raise UsageError(
-                    f"{answer!r} is not offered; choose one of: {', '.join(choices)}", hint=f"resolvent show {run}"
+                    f"{choice.answer!r} is not offered; choose one of: {offered}", hint=f"resolvent show {run}"
                 )
-            fresh = connection.write(queries.DECIDE, run=run, key=key, answer=answer, by=by, reason=reason, at=at)
+            fresh = connection.write(queries.DECIDE, run=run, key=key, **dict(choice))
             decision = decision_of(connection.read(queries.DECISION, run=run, key=key)[0])
             if not fresh:
                 raise UsageError(f"{key} is answered already: {decision.answer}", hint=f"resolvent show {run}")
@@ -184,7 +188,7 @@ class StoredJournal:
 
         # Looked for first, since a replay tells everything again and should cost no write.
         if not key or not await self.store.read(queries.TOLD, run=run, key=key):
-            await self.store.transaction(work)
+            await self.store.ordered(work)
 
     async def events(self, run: str = "", *, after: int = 0, limit: int = 1000) -> tuple[Recorded, ...]:
         if run:
@@ -198,3 +202,7 @@ class StoredJournal:
 
     async def close(self) -> None:
         await self.store.close()
+
+    async def _note(self, sql: str, **params: Scalar) -> None:
+        """Facts of a verb: forgotten with the verb's own record or not at all, and then written again with it."""
+        await self.store.ordered(lambda connection: connection.write(sql, **params))

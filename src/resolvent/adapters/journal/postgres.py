@@ -24,6 +24,8 @@ class Postgres:
     has_meta = f"SELECT 1 AS yes FROM pg_tables WHERE schemaname = '{SCHEMA}' AND tablename = 'meta'"
     found: Sequence[str] = (f"SELECT pg_advisory_xact_lock({_MIGRATING})", f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     announce: Sequence[str] = (f"NOTIFY {SCHEMA}",)
+    relax: Sequence[str] = ("SET synchronous_commit TO off",)
+    insist: Sequence[str] = ("SET synchronous_commit TO on",)
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, url: str, busy_s: float) -> None:

@@ -14,6 +14,10 @@ ON CONFLICT (id) DO NOTHING
 RUN = f"SELECT {_RUN_COLUMNS} FROM runs WHERE id = :id"
 RUNS = f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY created_at DESC, id DESC LIMIT :limit"
 RUNS_IN = f"SELECT {_RUN_COLUMNS} FROM runs WHERE state IN ({{states}}) ORDER BY created_at DESC, id DESC LIMIT :limit"
+DUE = """
+SELECT id, plays, cancelling FROM runs WHERE state IN ('queued', 'running') OR (state = 'waiting' AND cancelling = 1)
+ORDER BY created_at, id
+"""
 RUNS_NAMED_LIKE = """
 SELECT id FROM runs WHERE substr(id, 1, length(:prefix)) = :prefix ORDER BY created_at DESC, id LIMIT :limit
 """

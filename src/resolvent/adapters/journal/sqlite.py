@@ -35,6 +35,9 @@ class Sqlite:
     has_meta = "SELECT 1 AS yes FROM sqlite_master WHERE type = 'table' AND name = 'meta'"
     found: Sequence[str] = ()
     announce: Sequence[str] = ()
+    # In WAL mode NORMAL keeps the order of commits and never corrupts; a power loss may take back the newest ones.
+    relax: Sequence[str] = ("PRAGMA synchronous = NORMAL",)
+    insist: Sequence[str] = ("PRAGMA synchronous = FULL",)
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, url: str, busy_s: float) -> None:
@@ -49,8 +52,7 @@ class Sqlite:
         if raw.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             with self._alone():
                 raw.execute("PRAGMA journal_mode = WAL")
-        # FULL: a commit is on the disk before it is acknowledged. NORMAL would forget the last commits at a power loss,
-        # so that an effect that was done could look as if it had never been tried. Costs one fsync, about 0.5 ms.
+        # A commit is on the disk before it is acknowledged; Store.ordered is for what need not be.
         raw.execute("PRAGMA synchronous = FULL")
         raw.execute("PRAGMA foreign_keys = ON")
         return raw

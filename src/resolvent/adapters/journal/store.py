@@ -107,6 +107,13 @@ class Store:
         """Run `work` in the store's thread inside one transaction: all of it is kept, or nothing if it raises."""
         return await self._run(lambda: self._transact(work))
 
+    async def ordered(self, work: Callable[[Connection], T]) -> T:
+        """As `transaction`, without waiting for the disk: after a power loss the newest of these may never have been.
+
+        For facts that follow from others: what was forgotten is asked, collected or looked for again.
+        """
+        return await self._run(lambda: self._relaxed(work))
+
     async def migrate(self, owner: str, statements: Sequence[Sequence[str]]) -> None:
         """Bring the tables of one owner to the newest schema; schema N is the Nth item of `statements`.
 
@@ -172,6 +179,16 @@ class Store:
         if self._raw is None or not self._driver.usable(self._raw):
             self._raw = self._driver.connect()
         return Connection(self._raw, self._driver)
+
+    def _relaxed(self, work: Callable[[Connection], T]) -> T:
+        connection = self._connection()
+        for sql in self._driver.relax:
+            connection.write(sql)
+        try:
+            return self._transact(work)
+        finally:
+            for sql in self._driver.insist:
+                connection.write(sql)
 
     def _transact(self, work: Callable[[Connection], T]) -> T:
         connection = self._connection()

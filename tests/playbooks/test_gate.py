@@ -1,0 +1,175 @@
+"""The gate: commands on the exact head, CI that is waited for and never a finding, and the merge."""
+
+import pytest
+
+from resolvent.testing.stage import Stage, git, scene
+
+from .conftest import SetStage
+from .looking import agents, asked, files_of, pulls, pushed, shut_gates, under_ci
+from .scenes import ANALYZE, CLEAN, IMPLEMENT, STORY
+
+RED, GREEN = ("failed", "step 1 ok\nVERDICT=VALID\nstep 2: assertion `x` failed"), ("passed", "")
+# Opens what the gate shuts.
+OPENING = scene("fix", "FIX_SUCCESS", write={"other.txt": "tested\n"})
+
+
+@pytest.mark.conforms("S0.35", "S0.40", "S1.20")
+async def test_build_test_and_smoke_run_on_the_exact_head_until_all_pass(set_stage: SetStage) -> None:
+    stage = await set_stage(
+        'checks.build="test -e value.txt"',
+        'checks.test="grep tested other.txt || { echo nobody tested it; exit 4; }"',
+        'checks.smoke="cat value.txt other.txt"',
+    )
+    played = await stage.play([*STORY, OPENING])
+    run = played.document["run"]
+    assert (played.outcome, played.document["rounds"]) == ("proven", 1)
+    steps = await (await stage.app.home.journal()).steps(run)
+    first, second = ((step.result or {})["ok"]["change"]["commit"] for step in steps if step.verb == "edit")
+    ran = [
+        (item["check"], item["on"], item["exit"])
+        for item in played.document["evidence"]
+        if item["check"] != "reproducer"
+    ]
+    assert sorted(ran) == sorted(
+        [(name, head, 4 if (name, head) == ("test", first) else 0) for name in ("build", "test", "smoke")
+         for head in (first, second)]
+    )  # fmt: skip
+    assert second == played.document["change"] == (await pulls(stage))[0].head_commit
+    assert await shut_gates(stage, run) == [("test failed: exit 4, SHOWN",)]
+    assert [step for step, _ in await agents(stage, run)][2:] == ["review", "fix", "review"]
+    prompt = played.prompts["fix"]
+    assert "## The gate is shut\n| test failed: exit 4" in prompt and "| nobody tested it" in prompt
+    assert played.document["findings"] == []
+
+
+@pytest.mark.conforms("S0.36", "S0.37", "S0.38", "S0.40")
+async def test_red_ci_is_no_finding_blocks_the_merge_and_feeds_the_next_fix(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.merge=auto")
+    forge = await stage.app.home.forge()
+    await forge.require_check("ci")
+    run = await stage.submit()
+    played = await under_ci(stage, run, [RED, RED, GREEN], scenes=[*STORY, OPENING])
+    assert (played.outcome, played.document["rounds"]) == ("merged", 1)
+    assert await shut_gates(stage, run) == [("MERGE_BLOCKER=CI_FAILED ci: failed",)]
+    assert played.document["findings"] == []
+    prompt = played.prompts["fix"]
+    assert "| MERGE_BLOCKER=CI_FAILED ci: failed" in prompt
+    assert "| CI check ci\nprinted:\n| step 1 ok\n| VERDICT=VALID\n| step 2: assertion `x` failed" in prompt
+    assert [step for step, _ in await agents(stage, run)][2:] == ["review", "fix", "review"]
+    checks = await forge.required_checks(played.document["change"])
+    assert [check.state for check in checks] == ["passed"]
+    assert (await files_of(stage, "main"))["other.txt"] == "tested"
+    assert len(await forge.issues("all")) == 1
+
+
+@pytest.mark.conforms("S0.37", "S0.39")
+async def test_a_check_that_is_red_on_the_base_too_is_tracked_once_and_nothing_is_merged(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.merge=auto")
+    forge = await stage.app.home.forge()
+    await forge.require_check("ci")
+    base = await forge.head_of("main")
+    await forge.report_check(str(base), "ci", state="failed", log="no network")
+    tracked = []
+    for _ in range(2):
+        run = await stage.submit()
+        played = await under_ci(stage, run, [("failed", "no network <!-- resolvent -->")], scenes=STORY)
+        assert (played.outcome, played.document["reason"]) == ("escalated", "flaky_ci: ci")
+        assert not played.document["gate"]["open"]
+        tracked = [issue for issue in await forge.issues("all") if issue.title == "Flaky required check: ci"]
+    (issue,) = tracked
+    assert "no network &lt;!-- resolvent" in issue.body and "red on the base branch too" in issue.body
+    assert "local:pulls/2 (#2)" in issue.body
+    assert {pull.state for pull in await pulls(stage)} == {"open"}
+    assert await forge.head_of("main") == base
+
+
+@pytest.mark.conforms("S0.39")
+async def test_a_check_that_is_green_when_run_again_is_tracked_and_the_run_goes_on(stage: Stage) -> None:
+    forge = await stage.app.home.forge()
+    await forge.require_check("ci")
+    run = await stage.submit()
+    played = await under_ci(stage, run, [RED, GREEN], scenes=STORY)
+    assert (played.outcome, played.document["rounds"]) == ("proven", 0)
+    assert await shut_gates(stage, run) == []
+    _, issue = await forge.issues("all")
+    assert issue.title == "Flaky required check: ci"
+    assert "green on a rerun of the same commit" in issue.body and "assertion `x` failed" in issue.body
+
+
+@pytest.mark.conforms("S0.36")
+@pytest.mark.parametrize("choice", ["wait", "stop"])
+async def test_a_check_that_stays_pending_is_waited_for_then_a_person_is_asked(
+    set_stage: SetStage, choice: str
+) -> None:
+    stage = await set_stage("policy.ci_wait=0.01", "policy.merge=auto")
+    forge = await stage.app.home.forge()
+    await forge.require_check("ci")
+    run = await stage.submit()
+    played = await stage.go_on(run, scenes=STORY)
+    assert played.outcome == "waiting"
+    assert played.document["decision"]["text"].startswith("ci of #2 did not end in time")
+    head = (await pulls(stage))[0].head_commit
+    await forge.report_check(head, "ci", state="passed")
+    await stage.app.decide(run, choice, by="maintainer")
+    ended = await stage.go_on(run)
+    assert ended.outcome == ("merged" if choice == "wait" else "escalated")
+    assert (await pulls(stage))[0].state == ("merged" if choice == "wait" else "open")
+
+
+@pytest.mark.conforms("S0.36")
+async def test_a_rerun_that_does_not_end_asks_too_and_is_not_fixed(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.ci_wait=0.01", "policy.max_fix_rounds=0")
+    forge = await stage.app.home.forge()
+    await forge.require_check("ci")
+    run = await stage.submit()
+    assert (await stage.go_on(run, scenes=STORY)).outcome == "waiting"
+    await forge.report_check((await pulls(stage))[0].head_commit, "ci", state="failed", log="red")
+    await stage.app.decide(run, "wait", by="maintainer")
+    played = await stage.go_on(run)
+    assert (played.outcome, ":rerun:" in played.document["decision"]["key"]) == ("waiting", True)
+    assert await asked(stage, run, "fix") == []
+
+
+@pytest.mark.conforms("S0.36")
+async def test_no_required_checks_is_open_and_shown(stage: Stage) -> None:
+    played = await stage.play(STORY)
+    assert played.document["gate"] == {"open": True, "reasons": [], "notes": ["the forge names no required checks"]}
+    assert "the forge names no required checks" in (await stage.comments("pr-2"))[-1].body
+
+
+async def test_what_does_not_merge_onto_the_current_base_shuts_the_gate(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.max_fix_rounds=0")
+    run = await stage.submit()
+    (stage.project / "value.txt").write_text("ugly\n")
+    await git(stage.project, "commit", "-q", "-a", "-m", "meanwhile")
+    await (await stage.app.home.forge()).sync(stage.project)
+    played = await stage.go_on(run, scenes=STORY)
+    assert (played.outcome, played.document["decision"]["key"]) == ("waiting", "fix_cap:0")
+    assert await shut_gates(stage, run) == [("does not merge cleanly onto the current base: value.txt",)]
+
+
+async def test_with_merge_auto_exactly_the_judged_commit_lands(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.merge=auto")
+    played = await stage.play(STORY)
+    (pull,) = await pulls(stage)
+    assert (played.outcome, pull.state, pull.head_commit) == ("merged", "merged", played.document["change"])
+    assert (await files_of(stage, "main"))["value.txt"] == "good"
+    assert [issue.state for issue in await (await stage.app.home.forge()).issues("all")] == ["closed"]
+
+
+@pytest.mark.conforms("S0.37")
+@pytest.mark.parametrize(("choice", "outcome"), [("merge", "escalated"), ("leave", "proven")])
+async def test_with_merge_ask_a_person_decides_and_a_moved_head_is_refused(
+    set_stage: SetStage, choice: str, outcome: str
+) -> None:
+    stage = await set_stage("policy.merge=ask")
+    base = await (await stage.app.home.forge()).head_of("main")
+    run = await stage.submit()
+    played = await stage.go_on(run, scenes=[ANALYZE, IMPLEMENT, CLEAN])
+    assert (played.outcome, played.document["decision"]["choices"]) == ("waiting", ["merge", "leave"])
+    await pushed(stage, {"value.txt": "evil\n"}, head="resolvent/issue-1")
+    await stage.app.decide(run, choice, by="maintainer")
+    ended = await stage.go_on(run)
+    assert (ended.outcome, ended.document["reason"].startswith("HeadMoved")) == (outcome, choice == "merge")
+    assert await (await stage.app.home.forge()).head_of("main") == base
+    assert (await pulls(stage))[0].state == "open"
