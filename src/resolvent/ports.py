@@ -97,6 +97,9 @@ class Workspace(Protocol):
     async def export(self, branch: Branch, *, message: str, at: float) -> Change | None:
         """Import what the branch holds as one commit on its own commit; None when nothing differs."""
 
+    def ignored(self, branch: Branch) -> tuple[str, ...]:
+        """What its last export left out because the commit's own rules ignore it."""
+
     async def drop(self, branch: str) -> None:
         """Remove its files. Unknown: nothing to do."""
 

@@ -27,12 +27,11 @@ esac
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
+def make_place(directory: Path) -> Place:
     """A repository with one bad value, an issue about it, and an honest agent."""
-    made = Place(tmp_path)
+    made = Place(directory)
     made.project.mkdir()
-    (tmp_path / "home").mkdir()
+    (directory / "home").mkdir()
     (made.project / "value.txt").write_text("bad\n", encoding="utf-8")
     (made.project / ".gitignore").write_text("resolvent.local.toml\n", encoding="utf-8")
     made.git("init", "-q", "-b", "main")
@@ -40,4 +39,18 @@ def place(tmp_path: Path) -> Place:
     made.git("commit", "-q", "-m", "first")
     made.agent(HONEST)
     assert made("issue", "new", "The value is bad", "--body", "It should be good.").code == 0
+    return made
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A place of the test's own."""
+    return make_place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A place where one run is proven; for tests that only read."""
+    made = make_place(tmp_path_factory.mktemp("finished"))
+    assert made("resolve", "1", "--unsafe", "--json").code == 0
     return made

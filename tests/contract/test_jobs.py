@@ -1,6 +1,7 @@
 """The contract of ports.Jobs, kept by real processes: started once, never lost, nothing left behind."""
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -222,6 +223,12 @@ async def test_fifty_jobs_at_once_all_end_and_leave_no_zombie(place: Place) -> N
     exits = await asyncio.gather(*(place.jobs.ensure(place.job(f"exit {n}", id=f"job-{n}")) for n in range(50)))
     assert [exit.exit for exit in exits] == list(range(50))
     pids = [json.loads((place.of(f"job-{n}") / "started").read_text())["pid"] for n in range(50)]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(pid)
+            select.select([pidfd], [], [])
+            os.close(pidfd)
+    await place.jobs.ensure(place.job("true", id="one-more"))
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 

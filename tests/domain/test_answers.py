@@ -254,8 +254,7 @@ def test_every_mode_of_a_change_is_told_apart() -> None:
     blocked = parse(Implementation, Reply(text="IMPLEMENTATION_BLOCKED\nREASON=the design contradicts itself"))
     assert (blocked.mode, blocked.reason) == ("IMPLEMENTATION_BLOCKED", "the design contradicts itself")
     expired = "GH_AUTH_EXPIRED\nLOCAL_COMMIT=0a1b2c3\nRETRY_PUSH_BRANCH=fix/a"
-    for model in (Implementation, Fix):
-        kept = parse(model, Reply(text=expired))
+    for kept in (parse(Implementation, Reply(text=expired)), parse(Fix, Reply(text=expired))):
         assert (kept.mode, kept.local_commit, kept.retry_push_branch) == ("GH_AUTH_EXPIRED", "0a1b2c3", "fix/a")
     assert parse(Fix, Reply(text="FIX_SUCCESS")) == Fix(mode="FIX_SUCCESS")
 

@@ -75,7 +75,8 @@ class Git:
         try:
             stdout, stderr = await asyncio.to_thread(process.communicate, text)
         except asyncio.CancelledError:
-            process.kill()
+            # Not killed: git takes its lock files with it when it is told to end.
+            process.terminate()
             raise
         if check and process.returncode:
             raise failed(args, exit=process.returncode, stderr=stderr, stdout=stdout)

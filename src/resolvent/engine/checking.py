@@ -37,7 +37,8 @@ async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any
         log=str(world.jobs.output(row.id)),
         branch=branch.id,
         nth=int(request.inputs["nth"]),
-        execution=execution_of(asked, exit=exit.exit, output=output, ended=exit.ended),
+        # A message on a job that ended by itself says that output was lost: what is left proves nothing.
+        execution=execution_of(asked, exit=exit.exit, output=output, ended=exit.ended and not exit.message),
         signature=signature_of(asked, exit=exit.exit, output=output),
         tail=output[-QUOTED_CHARACTERS:],
     )

@@ -20,6 +20,7 @@ from resolvent.engine.world import World
 from resolvent.errors import AgentBusy, Bug, MalformedAnswer, StepFailed
 from resolvent.ports import Agent
 
+SHOWN_IGNORED = 100
 ANSWERS: dict[str, type[Value]] = {
     model.__name__: model
     for model in (
@@ -43,11 +44,12 @@ async def edit(world: World, frozen: Frozen, request: Request) -> dict[str, Any]
     heard = await _converse(world, frozen, request)
     message = f"{request.inputs['subject']}\n\nResolvent-Run: {request.run}\nResolvent-Step: {request.name}\n"
     change = await world.workspace.export(heard.branch, message=message, at=heard.exit.ended_at)
+    left_out = {"ignored": world.workspace.ignored(heard.branch)[:SHOWN_IGNORED]}
     if change is None:
-        return _said(heard) | {"change": None, "summary": "changed nothing"}
+        return _said(heard) | left_out | {"change": None, "summary": "changed nothing"}
     branch = heard.branch.model_copy(update={"commit": change.commit})
     await world.journal.save_branch(request.run, branch)
-    return _said(heard) | {
+    return _said(heard) | left_out | {
         "change": change.model_dump(mode="json"),
         "branch": branch.model_dump(mode="json"),
         "summary": f"{_token(heard.value)}, commit {change}",

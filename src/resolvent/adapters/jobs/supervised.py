@@ -45,7 +45,6 @@ class SupervisedJobs:
                     supervisor = self._spawn(job, directory, lock.descriptor)
                 watch = lock.watch()
             await _free(watch)
-            self._reap(supervisor)
         return ended
 
     async def cancel(self, job: str) -> None:
@@ -124,10 +123,8 @@ class SupervisedJobs:
             )
         return compiled
 
-    def _reap(self, gone: subprocess.Popen[bytes] | None = None) -> None:
-        """Collect the supervisors that ended; the one that let go of its lock is as good as dead and waited for."""
-        if gone:
-            gone.wait()
+    def _reap(self) -> None:
+        """Collect the supervisors that ended. Nobody waits for one: it lets go of its lock before it is quite dead."""
         self._supervisors = [one for one in self._supervisors if one.poll() is None]
 
 

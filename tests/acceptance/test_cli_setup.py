@@ -1,0 +1,172 @@
+"""init, doctor, schema and the example agent."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from resolvent.cli.schema import NAMES
+from resolvent.settings import load
+
+from .process import Place
+
+PROJECTS = {
+    "make": ({"Makefile": "build:\n\tcc x\ntest: build\n\t./x\nVERSION := 1\n"}, ("make build", "make test")),
+    "check": ({"Makefile": "check:\n\ttrue\n"}, ("", "make check")),
+    "variable": ({"Makefile": "test := no target\n"}, ("", "")),
+    "cargo": ({"Cargo.toml": "[package]\n"}, ("cargo build", "cargo test")),
+    "go": ({"go.mod": "module x\n"}, ("go build ./...", "go test ./...")),
+    "node": ({"package.json": '{"scripts": {"test": "jest"}}'}, ("", "npm test")),
+    "broken node": ({"package.json": '{"scripts": ["test"'}, ("", "")),
+    "odd node": ({"package.json": '["test"]'}, ("", "")),
+    "pytest": ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, ("", "python3 -m pytest -q")),
+    "unittest": ({"pyproject.toml": "[project]\n"}, ("", "python3 -m unittest")),
+    "nothing": ({}, ("", "")),
+}
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Place:
+    """A repository that has never seen us."""
+    made = Place(tmp_path)
+    made.project.mkdir()
+    (tmp_path / "home").mkdir()
+    made.git("init", "-q", "-b", "main")
+    made.git("commit", "-q", "--allow-empty", "-m", "first")
+    return made
+
+
+@pytest.mark.parametrize("kind", PROJECTS)
+def test_init_finds_the_checks_of_a_project(fresh: Place, kind: str) -> None:
+    files, (build, test) = PROJECTS[kind]
+    for name, text in files.items():
+        (fresh.project / name).write_text(text, encoding="utf-8")
+    said = fresh("init")
+    assert said.code == 0 and "next: resolvent doctor" in said.out, said
+    checks = load(fresh.project, environ={}).checks
+    assert (checks.build, checks.test, checks.smoke) == (build, test, "")
+
+
+def test_init_never_overwrites_unless_told(fresh: Place) -> None:
+    (fresh.project / "resolvent.toml").write_text("# mine\n", encoding="utf-8")
+    said = fresh("init")
+    assert said.code == 2 and "exists already" in said.err and "--force" in said.err
+    assert (fresh.project / "resolvent.toml").read_text(encoding="utf-8") == "# mine\n"
+    assert fresh("init", "--force").code == 0
+    assert "[policy]" in (fresh.project / "resolvent.toml").read_text(encoding="utf-8")
+
+
+def test_init_leaves_a_configuration_alone_when_it_adds_the_example_agent(fresh: Place) -> None:
+    (fresh.project / "resolvent.toml").write_text("# mine\n", encoding="utf-8")
+    said = fresh("init", "--example-agent", "agent.py")
+    assert said.code == 0 and (fresh.project / "agent.py").is_file()
+    assert (fresh.project / "resolvent.toml").read_text(encoding="utf-8") == "# mine\n"
+    advice = tomllib.loads(said.out.partition("\n\n")[2])
+    assert advice["agents"]["example"]["command"] == ["python3", "./agent.py"]
+
+
+def test_the_example_agent_can_be_printed(fresh: Place) -> None:
+    said = fresh("init", "--example-agent", "-")
+    assert said.code == 0 and said.out.startswith("#!/usr/bin/env python3")
+    assert not (fresh.project / "resolvent.toml").exists()
+
+
+def test_the_example_agent_makes_a_first_run_end_well(fresh: Place) -> None:
+    assert fresh("init", "--example-agent", "tools/agent.py").code == 0
+    assert stat.S_IMODE((fresh.project / "tools/agent.py").stat().st_mode) & 0o100
+    fresh.git("add", "-A")
+    fresh.git("commit", "-q", "-m", "resolvent")
+    assert fresh("doctor").code == 0
+    fresh("issue", "new", "Something is wrong")
+    said = fresh("resolve", "1", "--unsafe", "--json")
+    assert said.code == 0 and said.json["outcome"] == "declined" and "example agent" in said.json["reason"]
+
+
+@pytest.mark.parametrize(
+    ("step", "schema"),
+    [
+        ("analyze", "analysis"),
+        ("analyze_pull", "analysis"),
+        ("implement", "implementation"),
+        ("improve", "fix"),
+        ("fix", "fix"),
+        ("review", "review"),
+        ("verify", "verification"),
+    ],
+)
+def test_every_answer_of_the_example_agent_fits_its_schema(fresh: Place, step: str, schema: str) -> None:
+    from resolvent.domain import verdicts
+
+    script = fresh.directory / "agent.py"
+    script.write_text(fresh("init", "--example-agent", "-").out, encoding="utf-8")
+    answer = fresh.directory / "answer.json"
+    environ = {"RESOLVENT_STEP": step, "RESOLVENT_ANSWER": str(answer)}
+    words = [sys.executable, "-I", "-S", str(script)]
+    subprocess.run(words, env=environ, input="the prompt", text=True, check=True, capture_output=True)
+    getattr(verdicts, schema.capitalize()).model_validate_json(answer.read_bytes())
+
+
+def test_the_example_agent_hands_over_to_a_program(fresh: Place) -> None:
+    script = fresh.directory / "agent.py"
+    script.write_text(fresh("init", "--example-agent", "-").out, encoding="utf-8")
+    words = [sys.executable, str(script), "sh", "-c", "tr a-z A-Z; exit 3"]
+    done = subprocess.run(words, input="no_p0_p1", text=True, capture_output=True)
+    assert (done.returncode, done.stdout) == (3, "NO_P0_P1")
+
+
+def test_doctor_names_the_fix_for_a_missing_agent(fresh: Place) -> None:
+    (fresh.project / "resolvent.toml").write_text(
+        '[agents]\nwriter = "x"\nreader = "x"\nx = { use = "command", command = ["no-such-program"] }\n'
+    )
+    said = fresh("doctor")
+    assert said.code == 2 and "no-such-program" in said.out and "next: " in said.out
+    found = fresh("doctor", "--json")
+    assert found.code == 2 and found.json["sound"] is False
+    states = {probe["name"]: probe["state"] for probe in found.json["probes"]}
+    assert states["agent writer"] == states["agent reader"] == "fault"
+    assert states["git"] == states["store"] == states["forge"] == "ok" and states["sandbox"] == "note"
+    assert all(probe["fix"] for probe in found.json["probes"] if probe["state"] == "fault")
+
+
+def test_doctor_starts_no_agent_and_leaves_nothing_of_it(fresh: Place) -> None:
+    fresh.agent(f"touch {fresh.directory}/started")
+    assert fresh("doctor").code == 0
+    assert not (fresh.directory / "started").exists()
+
+
+def test_doctor_names_a_broken_configuration(fresh: Place) -> None:
+    (fresh.project / "resolvent.toml").write_text("[polcy]\n")
+    said = fresh("doctor", "--json")
+    assert said.code == 2
+    assert [probe["name"] for probe in said.json["probes"] if probe["state"] == "fault"] == ["configuration"]
+
+
+@pytest.mark.parametrize(("version", "state"), [("2.37.9", "fault"), ("2.38.0", "ok"), ("3.0", "ok"), ("x", "fault")])
+def test_doctor_knows_which_git_is_too_old(fresh: Place, version: str, state: str) -> None:
+    tools = fresh.directory / "tools"
+    tools.mkdir()
+    (tools / "git").write_text(f"#!/bin/sh\necho git version {version}\n")
+    (tools / "git").chmod(0o755)
+    fresh.extra["PATH"] = f"{tools}:{os.environ['PATH']}"
+    found = {probe["name"]: probe["state"] for probe in fresh("doctor", "--json").json["probes"]}
+    assert found["git"] == state
+
+
+def test_every_schema_is_printed(fresh: Place) -> None:
+    assert fresh("schema").out.split() == list(NAMES) == fresh("schema", "--json").json
+    for name in NAMES:
+        schema = json.loads(fresh("schema", name).out)
+        assert schema["title"] and schema["type"] in ("object", "array")
+
+
+def test_the_outcome_schema_names_every_field_that_programs_are_promised(fresh: Place) -> None:
+    promised = {
+        "run", "playbook", "subject", "outcome", "reason", "decision", "base", "change", "pull_request", "rounds",
+        "findings", "evidence", "gate", "effects", "cost", "steps",
+    }  # fmt: skip
+    assert promised <= fresh("schema", "outcome").json["properties"].keys()
