@@ -48,7 +48,13 @@ class Place:
 
     def __call__(self, *words: str, timeout: float = 90.0) -> Said:
         done = subprocess.run(
-            [*RESOLVENT, *words], cwd=self.project, env=self.environ, capture_output=True, text=True, timeout=timeout
+            [*RESOLVENT, *words],
+            cwd=self.project,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -68,6 +74,9 @@ class Place:
         return subprocess.run(
             ["git", *COMMITTER, *words], cwd=self.project, check=True, capture_output=True, text=True, env=self.environ
         ).stdout
+
+    def fifo(self, path: Path) -> None:
+        os.mkfifo(path)
 
     def agent(self, text: str) -> None:
         """Let this shell script play every role."""

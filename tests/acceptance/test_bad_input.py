@@ -79,7 +79,7 @@ def test_an_agent_that_exits_1_escalates_with_what_it_said(place: Place) -> None
 def test_an_agent_that_hangs_is_ended_with_its_children(place: Place) -> None:
     place.agent("setsid sh -c 'trap \"\" TERM; while :; do read x < /dev/zero; done' & cat /dev/zero >/dev/null")
     config = place.project / "resolvent.local.toml"
-    config.write_text(config.read_text().replace(' }', ', wall = 0.6 }'))
+    config.write_text(config.read_text().replace(" }", ", wall = 0.6 }"))
     said = place("resolve", "1", "--unsafe", "--json")
     assert said.code == 3 and "AgentTimedOut" in said.json["reason"]
     assert processes_holding(place.directory) == []
@@ -88,7 +88,7 @@ def test_an_agent_that_hangs_is_ended_with_its_children(place: Place) -> None:
 def test_an_agent_that_floods_its_output_is_ended(place: Place) -> None:
     place.agent(FLOOD)
     config = place.project / "resolvent.local.toml"
-    config.write_text(config.read_text().replace(' }', ', output = "1M" }'))
+    config.write_text(config.read_text().replace(" }", ', output = "1M" }'))
     said = place("resolve", "1", "--unsafe", "--json")
     assert said.code == 3 and "AgentTimedOut" in said.json["reason"] and "too much" in said.json["reason"]
     sizes = [path.stat().st_size for path in (place.directory / "state/jobs").glob("*/output")]

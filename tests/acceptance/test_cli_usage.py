@@ -136,7 +136,7 @@ cli.main()
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_bug_of_ours_is_an_apology_and_exit_70(bare: Place, debug: bool) -> None:
     environ = bare.environ | ({"RESOLVENT_DEBUG": "1"} if debug else {})
-    done = subprocess.run([sys.executable, "-c", BREAK], env=environ, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", BREAK], env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 70
     assert "nobody thought of this" in done.stderr and "RESOLVENT_DEBUG=1" in done.stderr
     assert ("Traceback" in done.stderr) == debug
@@ -144,7 +144,7 @@ def test_a_bug_of_ours_is_an_apology_and_exit_70(bare: Place, debug: bool) -> No
 
 def test_a_bug_of_ours_is_an_object_for_programs(bare: Place) -> None:
     words = [sys.executable, "-c", BREAK, "runs", "--json"]
-    done = subprocess.run(words, env=bare.environ, capture_output=True, text=True)
+    done = subprocess.run(words, env=bare.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 70 and '"class": "KeyError"' in done.stdout
 
 
@@ -152,7 +152,7 @@ def test_the_shell_completes_commands_and_runs(finished: Place) -> None:
     def complete(line: str) -> list[str]:
         words = {"_RESOLVENT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
         environ = finished.environ | words
-        done = subprocess.run(RESOLVENT, env=environ, cwd=finished.project, capture_output=True, text=True)
+        done = subprocess.run(RESOLVENT, env=environ, cwd=finished.project, capture_output=True, text=True, check=False)
         return done.stdout.split()
 
     assert complete("resolvent re") == ["resolve", "retry"]
@@ -172,6 +172,7 @@ def test_what_must_start_quickly_imports_nothing_slow(
         cwd=finished.project,
         capture_output=True,
         text=True,
+        check=False,
     )
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert done.returncode == 0 and imported & (SLOW - allowed) == set()

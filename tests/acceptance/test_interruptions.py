@@ -13,7 +13,6 @@ from .conftest import HONEST
 from .process import Place, processes_holding
 
 
-
 @pytest.fixture
 def held(place: Place, tmp_path: Path) -> Callable[[], None]:
     """An agent that waits in its analysis; calling the fixture lets it go on."""
@@ -88,9 +87,7 @@ def test_two_runs_on_one_issue_are_refused(place: Place, held: Callable[[], None
     assert len(place("runs", "--json").json) == 1
 
 
-def test_a_second_daemon_is_refused_and_names_the_first(
-    place: Place, held: Callable[[], None], tmp_path: Path
-) -> None:
+def test_a_second_daemon_is_refused_and_names_the_first(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     daemon = place.start("serve")
     run = place.start("resolve", "1", "--unsafe", "--json")
     wait_for_agent(tmp_path)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ async def gaps_between_jobs(stage: Stage, run: str) -> list[float]:
     times = sorted(
         ((place / "started").stat().st_mtime_ns, (place / "exit.json").stat().st_ctime_ns) for place in places
     )
-    return [(started - ended) / 1e6 for (_, ended), (started, _) in zip(times, times[1:], strict=False)]
+    return [(started - ended) / 1e6 for (_, ended), (started, _) in pairwise(times)]
 
 
 async def resolves(place: Path, *, rounds: int) -> list[Figure]:

@@ -267,4 +267,4 @@ async def test_a_cancelled_call_leaves_no_git_behind(
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert await asyncio.to_thread(started[0].wait, 10) == -9
+    assert await asyncio.to_thread(started[0].wait, 10) == -15

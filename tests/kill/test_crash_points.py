@@ -1,4 +1,4 @@
-"""SIGKILL at every boundary of every verb of a full resolve, in new processes: nothing is lost, nothing is done twice."""
+"""SIGKILL at every boundary of every verb of a full resolve: nothing is lost, nothing is done twice."""
 
 from pathlib import Path
 

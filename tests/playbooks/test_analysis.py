@@ -55,16 +55,14 @@ async def test_a_valid_issue_hands_its_suggestion_to_the_first_fix(stage: Stage)
     assert (await lineage(stage, played.document["run"]))["implement"] == "analyze"
 
 
-@pytest.mark.conforms("S0.10", "S0.12", "S1.8")
+@pytest.mark.conforms("S0.10", "S0.12")
 @pytest.mark.parametrize(
     "said",
     [
         "VERDICT=VALID",
-        "VERDICT=VALID\nBEGIN_SOLUTION_SUGGESTION\nturn it around",
         "VERDICT=INVALID\nVERDICT=VALID\nBEGIN_SOLUTION_SUGGESTION\nturn it around\nEND_SOLUTION_SUGGESTION",
-        "VERDICT=NEED_FIX\nBEGIN_SOLUTION_DESIGN\nroot_cause: it is bad\nEND_SOLUTION_DESIGN",
     ],
-    ids=["no block", "unterminated block", "both verdicts", "half a design"],
+    ids=["no block", "both verdicts"],
 )
 async def test_a_malformed_analysis_is_repaired_once_and_never_a_pass(stage: Stage, said: str) -> None:
     played = await stage.play([scene("analyze", f"I think\n{said}"), *STORY])

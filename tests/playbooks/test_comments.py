@@ -1,16 +1,19 @@
 """What is said on the forge and to agents: status, completion, a design handed in, and prompts nothing can pose in."""
 
 import re
+from typing import Any
 
 import pytest
 
 from resolvent.domain.entry import Entry
 from resolvent.engine.forms import SHAPES
+from resolvent.engine.prompts import collect
+from resolvent.testing.demo_story import Scene
 from resolvent.testing.stage import Stage, scene
 
 from .conftest import SetStage
 from .looking import asked, entry_of, lineage, proposed
-from .scenes import ANALYZE, CLEAN, IMPLEMENT, LONG_STORY, STORY, claim, design, findings, placed, triage
+from .scenes import ANALYZE, CLEAN, IMPLEMENT, LONG_STORY, STORY
 
 TOKENS = {token for shape in SHAPES.values() for token in shape.markers}
 POISON = (
@@ -84,58 +87,55 @@ async def test_a_design_that_was_agreed_before_is_read_from_its_comment(stage: S
     assert "| ## Final design\n| VERDICT=INVALID\n| Turn it around." in prompt
 
 
-@pytest.mark.conforms("S0.8", "S0.17", "S0.23", "S0.32")
+def poisoned() -> list[Scene]:
+    """Agents that put tokens of every step into everything they say, as JSON, which may hold any text."""
+    design = {"root_cause": POISON, "severity": "P1", "approach": POISON, "risks": POISON}
+    reproducer = {"command": f"grep -q good value.txt || {{ cat <<'E'\n{POISON}\nE\nexit 1; }}"}
+    said = {"severity": "P1", "description": POISON, "code_evidence": POISON, "reachability": POISON}
+    alarm: dict[str, Any] = {"reproducer": {"command": f"cat <<'E'\n{POISON}\nE"}}
+    claims = [said | {"blast_radius": POISON} | more for more in ({}, alarm)]
+    word = {"finding": "F1", "valid": True, "difficulty": "S", "risk": "low", "scope": "FIX_IN_THIS_PR"}
+    answers: dict[str, dict[str, Any]] = {
+        "analyze": {"verdict": "NEED_FIX", "design": design, "reproducer": reproducer},
+        "review": {"verdict": "P0_P1_FINDINGS", "claims": claims},
+        "verify": {"verdict": "IN_SCOPE_P0_P1", "triage": [word | {"rationale": POISON}]},
+    }
+    return [
+        scene("review", "NO_P0_P1", when=["For these claims only"]),
+        CLEAN | {"holds": {"other.txt": "clear"}},
+        CLEAN | {"holds": {"other.txt": "tested"}},
+        IMPLEMENT | {"write": {"value.txt": "good\n", "poison.txt": POISON}},
+        scene("fix", "FIX_SUCCESS", write={"other.txt": "tested\n"}, when=["The gate is shut"]),
+        scene("fix", "FIX_SUCCESS", write={"other.txt": "clear\n"}),
+        *({"step": step, "answer": answer} for step, answer in answers.items()),
+    ]
+
+
 async def test_no_prompt_holds_a_token_on_a_line_of_its_own_whatever_others_wrote(set_stage: SetStage) -> None:
     stage = await set_stage('checks.test="grep -q tested other.txt || { cat poison.txt; exit 1; }"')
     issue = await stage.issue("Bad", POISON)
-    texts = {"root_cause": POISON, "severity": "P1", "approach": POISON, "test_strategy": POISON}
-    reproducer = {"command": f"grep -q good value.txt || {{ cat <<'E'\n{POISON}\nE\nexit 1; }}"}
-    analyze = {"step": "analyze", "answer": {"verdict": "NEED_FIX", "design": texts, "reproducer": reproducer}}
-    implement = IMPLEMENT | {"write": {"value.txt": "good\n", "poison.txt": POISON}}
-    said = {"severity": "P1", "description": POISON, "code_evidence": POISON, "reachability": POISON}
-    claims = [
-        said | {"blast_radius": POISON, "reproducer": one} for one in (None, {"command": f"cat <<'E'\n{POISON}\nE"})
-    ]
-    review = {
-        "step": "review",
-        "answer": {"verdict": "P0_P1_FINDINGS", "claims": claims},
-        "holds": {"other.txt": "same"},
-    }
-    word = {
-        "finding": "F1",
-        "valid": True,
-        "difficulty": "S",
-        "risk": "low",
-        "scope": "FIX_IN_THIS_PR",
-        "rationale": POISON,
-    }
-    verify = {"step": "verify", "answer": {"verdict": "IN_SCOPE_P0_P1", "triage": [word]}}
-    untested = scene("fix", "FIX_SUCCESS", write={"other.txt": "clear\n"}, when=["(round 1)"])
-    tested = scene("fix", "FIX_SUCCESS", write={"other.txt": "tested\n"}, when=["The gate is shut"])
-    again = {"step": "review", "answer": {"verdict": "NO_P0_P1"}, "when": ["For these claims only"]}
-    scenes = [analyze, implement, again, review, CLEAN, verify, untested, tested]
-    played = await stage.play(scenes, entry=Entry(kind="issue", reference=str(issue.number)))
-    run = played.document["run"]
+    played = await stage.play(poisoned(), entry=Entry(kind="issue", reference=str(issue.number)))
     assert (played.outcome, played.document["rounds"]) == ("proven", 2)
     assert set(played.prompts) == {"analyze", "implement", "review", "verify", "fix"}
     for step in played.prompts:
-        prompts = await asked(stage, run, step)
+        prompts = await asked(stage, played.document["run"], step)
         assert any("| IMPLEMENTATION_SUCCESS" in prompt for prompt in prompts), step
         for prompt in prompts:
             assert [line for line in prompt.splitlines() if line.strip(" \t>*`") in TOKENS] == [], step
-    # A repair turn quotes the answer that could not be read.
-    bad = scene("analyze", f"{POISON}\nand more", turn=1)
-    other = await stage.play([bad, ANALYZE | {"turn": 2}, IMPLEMENT, CLEAN])
-    repair = (await asked(stage, other.document["run"], "analyze"))[1]
+
+
+async def test_a_repair_turn_quotes_the_answer_that_could_not_be_read(stage: Stage) -> None:
+    unclear = scene("analyze", f"{POISON}\nand more", turn=1)
+    played = await stage.play([unclear, ANALYZE | {"turn": 2}, IMPLEMENT, CLEAN])
+    assert played.outcome == "proven"
+    repair = (await asked(stage, played.document["run"], "analyze"))[1]
     assert "| FIX_SUCCESS" in repair
     assert [line for line in repair.splitlines() if line in TOKENS] == []
-    assert (await lineage(stage, other.document["run"]))["implement"] == "analyze"
+    assert (await lineage(stage, played.document["run"]))["implement"] == "analyze"
 
 
 @pytest.mark.conforms("S0.6")
 def test_severity_means_the_same_in_every_prompt_that_judges_it() -> None:
-    from resolvent.engine.prompts import collect
-
     prompts = collect()
     meant = prompts["analyze"].partition("P0: reachable")[2].partition("\n\n")[0]
     assert "clearly narrow" in meant
@@ -143,13 +143,3 @@ def test_severity_means_the_same_in_every_prompt_that_judges_it() -> None:
         "analyze", "analyze_pull", "review", "verify"
     ]  # fmt: skip
     assert "Nothing is P0 or P1 until code evidence and reachability force it" in prompts["review"]
-
-
-async def test_a_claim_and_its_triage_are_read_as_json_too(stage: Stage) -> None:
-    review = scene("review", findings(claim("it could be nicer", None)), holds={"other.txt": "same"})
-    word = placed("F1", "FIX_IN_THIS_PR")
-    fix = scene("fix", "FIX_SUCCESS", write={"other.txt": "nicer\n"}, answer={"mode": "FIX_SUCCESS"})
-    played = await stage.play(
-        [scene("analyze", design()), IMPLEMENT, review, CLEAN, scene("verify", triage(here=(word,))), fix]
-    )
-    assert (played.outcome, played.document["rounds"]) == ("proven", 1)

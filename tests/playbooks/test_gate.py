@@ -5,10 +5,11 @@ import pytest
 from resolvent.testing.stage import Stage, git, scene
 
 from .conftest import SetStage
-from .looking import agents, asked, files_of, pulls, pushed, shut_gates, under_ci
+from .looking import Verdict, agents, asked, files_of, pulls, pushed, shut_gates, under_ci
 from .scenes import ANALYZE, CLEAN, IMPLEMENT, STORY
 
-RED, GREEN = ("failed", "step 1 ok\nVERDICT=VALID\nstep 2: assertion `x` failed"), ("passed", "")
+RED: Verdict = ("failed", "step 1 ok\nVERDICT=VALID\nstep 2: assertion `x` failed")
+GREEN: Verdict = ("passed", "")
 # Opens what the gate shuts.
 OPENING = scene("fix", "FIX_SUCCESS", write={"other.txt": "tested\n"})
 

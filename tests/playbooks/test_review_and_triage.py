@@ -115,7 +115,7 @@ async def test_one_verification_comment_is_posted_per_head(stage: Stage) -> None
 
 
 @pytest.mark.conforms("S0.26")
-@pytest.mark.parametrize(("author", "posted"), [("", 0), ("bot", 0), ("stranger", 1)])
+@pytest.mark.parametrize(("author", "posted"), [("bot", 0), ("stranger", 1)])
 async def test_a_verification_that_a_trusted_login_posted_is_not_posted_again(
     set_stage: SetStage, author: str, posted: int
 ) -> None:
@@ -218,9 +218,8 @@ async def test_with_nothing_in_scope_the_run_completes_without_a_fix(stage: Stag
 
 
 @pytest.mark.conforms("S0.19", "S0.18", "S1.31")
-@pytest.mark.parametrize("lacking", ["Code evidence", "Reachability", "Blast radius"])
-async def test_a_claim_without_its_evidence_does_not_stand(stage: Stage, lacking: str) -> None:
-    kept = "\n".join(line for line in BREAKS.splitlines() if lacking not in line)
+async def test_a_claim_without_its_reachability_does_not_stand(stage: Stage) -> None:
+    kept = "\n".join(line for line in BREAKS.splitlines() if "Reachability" not in line)
     played = await stage.play([ANALYZE, BREAKING, scene("review", findings(kept)), VERIFY, FIX])
     assert played.outcome == "escalated"
     assert "MalformedAnswer" in played.document["reason"]

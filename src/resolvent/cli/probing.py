@@ -20,14 +20,17 @@ OLDEST_GIT = (2, 38)
 
 async def probe(directory: Path | None) -> list[Probe]:
     """Everything, as far as it can be looked at; what is broken does not hide the rest."""
-    found = [await _git(), _found("python", f"{platform.python_version()}")]
+    git = await _git()
+    found = [git, _found("python", f"{platform.python_version()}")]
     try:
         home = Home.of(repository(directory), environ=environment())
     except ResolventError as error:
         return [*found, _fault("configuration" if isinstance(error, ConfigError) else "repository", error)]
     found += [_found("repository", str(home.repository)), _found("state", str(home.state))]
     try:
-        found += [await _store(home), _sandbox(), await _forge(home)]
+        found += [await _store(home), _sandbox()]
+        # Without a git that works, all it would say is that.
+        found += [await _forge(home)] if git["state"] == "ok" else []
         found += [_agent(home, role) for role in ROLES]
         return [*found, _checks(home)]
     finally:

@@ -49,11 +49,15 @@ async def edit(world: World, frozen: Frozen, request: Request) -> dict[str, Any]
         return _said(heard) | left_out | {"change": None, "summary": "changed nothing"}
     branch = heard.branch.model_copy(update={"commit": change.commit})
     await world.journal.save_branch(request.run, branch)
-    return _said(heard) | left_out | {
-        "change": change.model_dump(mode="json"),
-        "branch": branch.model_dump(mode="json"),
-        "summary": f"{_token(heard.value)}, commit {change}",
-    }
+    return (
+        _said(heard)
+        | left_out
+        | {
+            "change": change.model_dump(mode="json"),
+            "branch": branch.model_dump(mode="json"),
+            "summary": f"{_token(heard.value)}, commit {change}",
+        }
+    )
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from resolvent.adapters.clock import FrozenClock
-from resolvent.app import App, Submission
 from resolvent.domain.entry import Entry
 from resolvent.engine.world import World
-from resolvent.testing.demo import make_sample, sample_issue
+from resolvent.testing.crash_story import FILES, story
+from resolvent.testing.demo_story import write_story
+from resolvent.testing.stage import Stage, make_project
 from resolvent.working import Session
 
 RUN = "rcrash"
@@ -68,7 +69,7 @@ async def killed(case: Case, *, directory: Path, expected: dict[str, Any]) -> Ve
 
 async def fingerprint(directory: Path) -> dict[str, Any]:
     """Everything that must not differ: the commit, the effects, the forge as people see it, and who was started."""
-    app = _app(directory)
+    app = _stage(directory).app
     try:
         document = await app.document(RUN)
         forge = await app.home.forge()
@@ -115,15 +116,18 @@ def table(verdicts: Sequence[Verdict]) -> str:
         rows.setdefault(verdict.case.verb.partition("/")[2], {})[verdict.case.point] = mark
     width = max(len(row) for row in rows)
     lines = ["  ".join([f"{'verb':{width}}", *(f"{point:13}" for point in points)])]
-    lines += ["  ".join([f"{row:{width}}", *(f"{marks.get(p, '-'):13}" for p in points)]) for row, marks in rows.items()]
+    lines += [
+        "  ".join([f"{row:{width}}", *(f"{marks.get(p, '-'):13}" for p in points)]) for row, marks in rows.items()
+    ]
     good = sum(verdict.killed and verdict.same for verdict in verdicts)
-    return "\n".join([*lines, "", f"{good} of {len(verdicts)} kills at {len(rows)} verbs ended the same, to the commit"])
+    return "\n".join(
+        [*lines, "", f"{good} of {len(verdicts)} kills at {len(rows)} verbs ended the same, to the commit"]
+    )
 
 
-def _app(directory: Path) -> App:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "RESOLVENT_HOME": str(directory / "state")}
+def _stage(directory: Path) -> Stage:
     overrides = ("policy.status_comments=false", "policy.merge=auto")
-    return App.at(directory / "ledger", environ=environ, overrides=overrides, clock=FrozenClock(AT))
+    return Stage(directory, overrides=overrides, clock=FrozenClock(AT))
 
 
 async def _spawn(directory: Path, *words: str) -> int:
@@ -137,24 +141,24 @@ async def _spawn(directory: Path, *words: str) -> int:
 
 async def _play(directory: Path, words: Sequence[str]) -> None:
     """Submit the one run if it is not there yet, and work until it ended."""
-    if not (directory / "ledger").exists():
-        await make_sample(directory)
     if words[:1] == ["--kill"] and words[1].startswith("while it runs "):
         part = sha256(words[1].removeprefix("while it runs ").encode()).hexdigest()[:12]
         (directory / "story.kill").write_text(f"{os.getpid()} {part}", encoding="utf-8")
     boundary = _boundary(words)
-    app = _app(directory)
-    forge = await app.home.forge()
-    if not await (await app.home.journal()).runs():
-        await forge.sync(app.home.repository)
-        issue = await forge.create_issue(*sample_issue(), author="customer")
-        entry = Entry(kind="issue", reference=str(issue.number))
-        await app.submit(Submission(entry=entry, unsafe=True, run=RUN))
+    if not (directory / "project").exists():
+        await make_project(directory / "project", FILES)
+    stage = _stage(directory)
+    journal, forge = await stage.app.home.journal(), await stage.app.home.forge()
+    if not await journal.runs():
+        write_story(directory / "story.json", story())
+        await forge.sync(stage.project)
+        issue = await stage.issue("Thousands are bad", "They should be good.")
+        await stage.submit(Entry(kind="issue", reference=str(issue.number)), run=RUN)
 
     def adjust(world: World) -> World:
         return replace(world, boundary=boundary)
 
-    await Session(app.home, adjust=adjust).follow(RUN)
+    await Session(stage.app.home, adjust=adjust).follow(RUN)
 
 
 def _boundary(words: Sequence[str]) -> Callable[[str, str], None]:

@@ -19,7 +19,9 @@ async def make_sample(directory: Path, *, sabotage: str = "") -> Path:
         raise UsageError(f"no sabotage is called {sabotage}", hint=f"one of: {', '.join(SABOTAGES)}")
     project = directory / "ledger"
     if project.exists():
-        raise UsageError(f"{project} is there already", hint=f"resolvent watch -C {project}, or choose another directory")
+        raise UsageError(
+            f"{project} is there already", hint=f"resolvent watch -C {project}, or choose another directory"
+        )
     with as_file(files("resolvent.testing") / "sample") as sample:
         shutil.copytree(sample / "project", project, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(sample / "resolvent.toml", project)

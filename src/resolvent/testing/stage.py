@@ -7,7 +7,7 @@ assert played.outcome == "declined"
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from resolvent.app import App, Submission
 from resolvent.domain.entry import Entry
 from resolvent.domain.subject import Comment, Issue
 from resolvent.engine.world import World
+from resolvent.ports import Clock
 from resolvent.testing.demo_story import Scene, write_story
 from resolvent.working import Session
 
@@ -48,7 +49,14 @@ class Played:
 class Stage:
     """One repository with its forge and state; any number of plays."""
 
-    def __init__(self, directory: Path, *, project: Path | None = None, overrides: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        project: Path | None = None,
+        overrides: Sequence[str] = (),
+        clock: Clock | None = None,
+    ) -> None:
         self.directory = directory
         self.project = project or directory / "project"
         environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "RESOLVENT_HOME": str(directory / "state")}
@@ -57,19 +65,14 @@ class Stage:
         for name in ("author", "reviewer"):
             agents += [f'agents.{name}.use="scripted"', f'agents.{name}.command=["{story}"]']
         defaults = ('agents.writer="author"', 'agents.reader="reviewer"', "policy.status_comments=false")
-        self.app = App.at(self.project, environ=environ, overrides=(*agents, *defaults, *overrides))
+        self.app = App.at(self.project, environ=environ, overrides=(*agents, *defaults, *overrides), clock=clock)
 
     @classmethod
     async def set_up(cls, directory: Path, *, files: dict[str, str] = FILES, overrides: Sequence[str] = ()) -> "Stage":
         """Make the repository and put its default branch on the forge."""
         project = directory / "project"
         if not project.exists():
-            for name, text in files.items():
-                (project / name).parent.mkdir(parents=True, exist_ok=True)
-                (project / name).write_text(text, encoding="utf-8")
-            await git(project, "init", "-q", "-b", "main")
-            await git(project, "add", "-A")
-            await git(project, "commit", "-q", "-m", "first")
+            await make_project(project, files)
         stage = cls(directory, overrides=overrides)
         await (await stage.app.home.forge()).sync(project)
         return stage
@@ -117,6 +120,16 @@ class Stage:
 
     async def close(self) -> None:
         await self.app.home.close()
+
+
+async def make_project(project: Path, files: Mapping[str, str]) -> None:
+    """A git repository of one commit, the same commit wherever and whenever it is made."""
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+    await git(project, "init", "-q", "-b", "main")
+    await git(project, "add", "-A")
+    await git(project, "commit", "-q", "-m", "first")
 
 
 async def git(directory: Path, *words: str) -> str:
