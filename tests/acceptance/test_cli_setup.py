@@ -62,6 +62,14 @@ def test_init_never_overwrites_unless_told(fresh: Place) -> None:
     assert "[policy]" in (fresh.project / "resolvent.toml").read_text(encoding="utf-8")
 
 
+def test_init_follows_no_link_that_came_with_the_repository(fresh: Place) -> None:
+    (fresh.project / "resolvent.toml").symlink_to(fresh.directory / "elsewhere")
+    for words in (("init",), ("init", "--force")):
+        said = fresh(*words)
+        assert said.code == 2 and "Traceback" not in said.err
+    assert not (fresh.directory / "elsewhere").exists()
+
+
 def test_init_leaves_a_configuration_alone_when_it_adds_the_example_agent(fresh: Place) -> None:
     (fresh.project / "resolvent.toml").write_text("# mine\n", encoding="utf-8")
     said = fresh("init", "--example-agent", "agent.py")

@@ -41,7 +41,7 @@ def test_the_first_ctrl_c_leaves_within_two_seconds_and_the_agent_goes_on(
     wait_for_agent(tmp_path)
     process.send_signal(signal.SIGINT)
     begun = time.monotonic()
-    out, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=10)
     assert time.monotonic() - begun < 3.0
     assert process.returncode == 130
     assert "resolvent watch" in err

@@ -40,11 +40,11 @@ async def follow(app: "App", row: RunRow, *, json: bool, events: bool = False) -
     try:
         await asyncio.wait((shown, worked), return_when=asyncio.FIRST_EXCEPTION)
         await worked
+        await leaving.finished()
         await shown
     finally:
         shown.cancel()
         view.stop()
-    await leaving.finished()
     return await conclude(app, row.id, json=json, lines=events)
 
 
@@ -68,7 +68,8 @@ async def facts_of(app: "App", document: dict[str, Any]) -> Facts:
             checkout = fetch_line(forge, await forge.pull_request(str(document["pull_request"]["number"])))
         except NotFound:
             checkout = ""
-    return Facts(document, title=row.title, elapsed=row.updated_at - row.created_at, checkout=checkout)
+    until = row.updated_at if row.state in ("ended", "waiting") else app.home.clock.now()
+    return Facts(document, title=row.title, elapsed=until - row.created_at, checkout=checkout)
 
 
 def fetch_line(forge: "LocalForge", pull: PullRequest) -> str:

@@ -1,5 +1,6 @@
 """resolvent init: the first file."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -34,7 +35,7 @@ def init(
     root = repository(directory)
     configuration = root / "resolvent.toml"
     agent = (root / example_agent) if example_agent else None
-    existing = [path for path in (configuration, agent) if path is not None and path.exists() and not force]
+    existing = [path for path in (configuration, agent) if path is not None and os.path.lexists(path) and not force]
     if agent is not None and existing == [configuration]:
         # The file that is there is somebody's work: it gets nothing but advice.
         _write(agent, _example(), executable=True)
@@ -74,7 +75,7 @@ def _definition(agent: str, *, roles: bool = True) -> str:
     # With a slash it is looked up in the repository, not in the branch an agent may edit.
     path = agent if "/" in agent else f"./{agent}"
     chosen = '[agents]\nwriter = "example"\nreader = "example"\n\n' if roles else ""
-    return f'{chosen}[agents.example]\nuse = "command"\ncommand = ["python3", {dumps(path)}]\n'
+    return f'{chosen}[agents.example]\nuse = "command"\ncommand = ["python3", {dumps(path, ensure_ascii=False)}]\n'
 
 
 def _example() -> str:
@@ -86,9 +87,10 @@ def _example() -> str:
 def _write(path: Path, text: str, *, executable: bool = False) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        if executable:
-            path.chmod(0o755)
+        # A link that came with the repository must not decide what is overwritten.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o777 if executable else 0o666), "w", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}", hint=f"ls -ld {path.parent}") from error
 

@@ -59,11 +59,7 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     skip_plugins()
     try:
-        command = typer.main.get_command(assembled())
-        for flag in command.params:
-            # Left to be None, a flag that was not given would be converted, by a library that takes long to load.
-            flag.default = flag.default or False
-        code = command.main(prog_name="resolvent", standalone_mode=False)
+        code = typer.main.get_command(assembled()).main(prog_name="resolvent", standalone_mode=False)
     except ResolventError as error:
         code = _fail(type(error).__name__, error.message, hint=error.hint, code=error.exit_code)
     except typer.TyperException as error:

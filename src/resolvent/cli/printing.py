@@ -23,6 +23,7 @@ class Printer:
         self._terminal = terminal
         self._printed: dict[Path, int] = {}
         self._last = ""
+        self._open_line = False
 
     def more(self, log: Log) -> None:
         """Print what a job has printed since the last time."""
@@ -46,11 +47,12 @@ class Printer:
         ended = f"exit {job.exit} after {seconds(job.seconds)}" if job.state == "ended" else job.state
         turn = "repair turn" if job.turn == 2 else ""
         said = " · ".join(filter(None, (job.name, job.agent, turn, ended)))
-        self._terminal.say(self._terminal.paint(f"── {said} ──", "bold"))
+        self._terminal.say(*([""] if self._open_line else []), self._terminal.paint(f"── {said} ──", "bold"))
 
     def _body(self, chunk: bytes) -> None:
+        self._open_line = not chunk.endswith(b"\n")
         if self._terminal.stream.isatty():
-            print(clean(chunk.decode("utf-8", "replace")), end="" if chunk.endswith(b"\n") else "\n")
+            print(clean(chunk.decode("utf-8", "replace")), end="")
             return
         sys.stdout.flush()
         sys.stdout.buffer.write(chunk)

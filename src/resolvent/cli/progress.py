@@ -11,7 +11,8 @@ from resolvent.domain.events import Recorded
 
 # What only keeps the books is not worth a line of its own, unless it fails.
 QUIET_VERBS = ("comment", "observe")
-TITLE_WIDTH = 34
+TITLE_WIDTH = 30
+TIME_WIDTH = 8
 LINE_WIDTH = 100
 
 
@@ -100,9 +101,9 @@ class Progress:
         width = min(LINE_WIDTH, terminal.width)
         head = fit(one_line(title), TITLE_WIDTH)
         time = seconds(took) if took is not None else ""
-        room = width - 3 - TITLE_WIDTH - 2 - 8
+        room = width - 3 - TITLE_WIDTH - 2 - (TIME_WIDTH if time else 0)
         # A pipe gets all of it; only a screen has an edge.
         tail = one_line(said) if not terminal.live else fit(one_line(said), room)
         gap, rest = " " * (TITLE_WIDTH - cells(head)), " " * max(0, room - cells(tail))
-        painted = f" {terminal.paint(mark, style)} {head}{gap}  {terminal.paint(tail, 'dim')}{rest}{time:>8}"
+        painted = f" {terminal.paint(mark, style)} {head}{gap}  {terminal.paint(tail, 'dim')}{rest}{time:>{TIME_WIDTH}}"
         return painted.rstrip()

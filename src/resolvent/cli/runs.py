@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from resolvent.cli.options import IN_DIRECTORY, Json
-from resolvent.cli.root import Quick, app
+from resolvent.cli.root import QuickCommand, app
 from resolvent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 
 
-@app.command(cls=Quick)
+@app.command(cls=QuickCommand)
 def runs(
     limit: Annotated[str, typer.Option("-n", metavar="N", help="At most so many.")] = "20",
     json: Json = False,

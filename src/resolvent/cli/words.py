@@ -34,11 +34,6 @@ def short(commit: str) -> str:
     return commit[:10]
 
 
-def plural(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def emit(value: Any, *, lines: bool = False) -> None:
     """One JSON value on standard output: on one line for programs, indented when a person looks at it."""
     print(json.dumps(value, indent=2 if sys.stdout.isatty() and not lines else None), flush=True)

@@ -374,7 +374,8 @@ async def land(run: Run, work: Work, gate: Gate) -> Outcome:
     await run.comment(work.pull.key, name="complete", body=body, marker=marker)
     proven = not gate.argued and work.proof.execution == "SHOWN"
     wanted = run.policy.merge
-    if wanted == "ask":
+    # Nobody merges by himself what nothing was executed for.
+    if wanted == "ask" or (wanted == "auto" and not proven):
         text = f"#{work.pull.number} is {'proven' if proven else 'argued'} at {work.change}. Merge it?"
         question = Question(key=f"merge:{work.change.commit}", text=text, choices=("merge", "leave"))
         wanted = "auto" if await run.wait(question) == "merge" else "never"
