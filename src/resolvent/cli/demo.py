@@ -1,5 +1,7 @@
 """resolvent demo: the whole loop on a sample project, with nothing to configure."""
 
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from shlex import quote
@@ -51,10 +53,17 @@ async def _demo(directory: Path | None, sabotage: str, json: bool, events: bool)
         if not json:
             stdout().say(
                 f"a sample project with a bug, and issue #{issue.number} about it: {project}",
-                f"stop it at any moment, even with kill -9, and go on with: resolvent watch -C {quote(str(project))}",
+                f"stop it at any moment, even with kill -9, and go on with: {program()} watch -C {quote(str(project))}",
                 "",
             )
         code = await follow(app, row, json=json, events=events)
         if not json:
-            stdout().say("", f"look around: cd {quote(str(project))} && resolvent show, evidence, diff, logs, pr show")
+            looks = "show, or: evidence, diff, logs, issue ls, pr show 2"
+            stdout().say("", f"look around: cd {quote(str(project))} && {program()} {looks}")
         return code
+
+
+def program() -> str:
+    """What to type for this program: its name where that is enough."""
+    found = shutil.which("resolvent")
+    return "resolvent" if found else quote(str(Path(sys.argv[0]).absolute()))
