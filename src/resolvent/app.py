@@ -1,4 +1,4 @@
-"""The use cases: submit, list, show, tail, decide, cancel, retry, fork. Front ends parse, call these, and render."""
+"""The use cases: submit, list, show, tail, decide, retry, fork. Front ends parse, call these, and render."""
 
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -60,7 +60,6 @@ class App:
         synced = await forge.sync(self.home.repository)
         inputs = await self._freeze(asked)
         now = self.home.clock.now()
-        subjects = dict.fromkeys([inputs.issue.key, *([inputs.pull_request.key] if inputs.pull_request else [])])
         row = RunRow(
             id=asked.run or f"r{secrets.token_hex(4)}",
             playbook=asked.playbook,
@@ -70,7 +69,7 @@ class App:
             updated_at=now,
             inputs=inputs,
         )
-        await journal.add_run(row, subjects=tuple(subjects))
+        await journal.add_run(row, subjects=_subjects(inputs))
         dirty = ("the checkout has uncommitted changes; runs see the last commit only",) if synced.dirty else ()
         return row, dirty
 
@@ -208,7 +207,7 @@ class App:
         if refresh:
             entry = _entry_of(row)
             await journal.refreeze(row.id, await self._freeze(Submission(entry=entry, base=row.inputs.base_branch)))
-        await journal.reopen(row.id, subjects=(row.inputs.issue.key,))
+        await journal.reopen(row.id, subjects=_subjects(row.inputs))
         return await journal.run(row.id)
 
     async def fork(self, id: str, *, from_step: str) -> RunRow:
@@ -233,9 +232,15 @@ class App:
             updated_at=now,
             inputs=row.inputs,
         )
-        await journal.add_run(new, subjects=(row.inputs.issue.key,))
+        await journal.add_run(new, subjects=_subjects(row.inputs))
         await journal.copy_results(new.id, {step.key: step.result["ok"] for step in kept if step.result})
         return new
+
+
+def _subjects(inputs: Frozen) -> tuple[str, ...]:
+    """What a run claims from its start: its issue, and the pull request it was given."""
+    given = (inputs.issue, inputs.pull_request)
+    return tuple(dict.fromkeys(subject.key for subject in given if subject))
 
 
 def _to_try_again(steps: tuple[StepRow, ...]) -> list[StepRow]:

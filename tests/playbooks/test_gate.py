@@ -6,7 +6,7 @@ from resolvent.testing.stage import Stage, git, scene
 
 from .conftest import SetStage
 from .looking import Verdict, agents, asked, files_of, pulls, pushed, shut_gates, under_ci
-from .scenes import ANALYZE, CLEAN, IMPLEMENT, STORY
+from .scenes import ANALYZE, CLEAN, IMPLEMENT, STORY, design
 
 RED: Verdict = ("failed", "step 1 ok\nVERDICT=VALID\nstep 2: assertion `x` failed")
 GREEN: Verdict = ("passed", "")
@@ -156,6 +156,16 @@ async def test_with_merge_auto_exactly_the_judged_commit_lands(set_stage: SetSta
     assert (played.outcome, pull.state, pull.head_commit) == ("merged", "merged", played.document["change"])
     assert (await files_of(stage, "main"))["value.txt"] == "good"
     assert [issue.state for issue in await (await stage.app.home.forge()).issues("all")] == ["closed"]
+
+
+async def test_what_is_only_argued_is_not_merged_before_a_person_agrees(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.merge=auto")
+    run = await stage.submit()
+    played = await stage.go_on(run, scenes=[scene("analyze", design(None)), IMPLEMENT, CLEAN])
+    assert (played.outcome, played.document["decision"]["choices"]) == ("waiting", ["merge", "leave"])
+    assert (await pulls(stage))[0].state == "open"
+    await stage.app.decide(run, "merge", by="maintainer")
+    assert (await stage.go_on(run)).outcome == "merged"
 
 
 @pytest.mark.conforms("S0.37")

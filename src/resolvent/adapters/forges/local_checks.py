@@ -20,8 +20,9 @@ INSERT INTO forge_checks (on_commit, name, state, log) VALUES (:commit, :name, :
 ON CONFLICT (on_commit, name) DO UPDATE SET state = excluded.state, log = excluded.log
 """
 _REQUIRED = """
-SELECT r.name, c.state, c.log FROM forge_required r
-LEFT JOIN forge_checks c ON c.name = r.name AND c.on_commit = :commit
+SELECT r.name, c.state, c.log,
+  (SELECT count(*) FROM forge_reruns a WHERE a.name = r.name AND a.on_commit = :commit) AS reruns
+FROM forge_required r LEFT JOIN forge_checks c ON c.name = r.name AND c.on_commit = :commit
 """
 _KNOWN = "SELECT name FROM forge_required WHERE name = :name UNION SELECT name FROM forge_checks WHERE name = :name"
 _RERUN = "INSERT INTO forge_reruns (on_commit, name) VALUES (:commit, :name)"
@@ -58,7 +59,8 @@ class Checks:
         """What is known of the commit under each required name."""
         # Sorted here: the databases do not agree on the order of text.
         rows = sorted(await self._store.read(_REQUIRED, commit=commit), key=lambda row: str(row["name"]))
-        return tuple(_check(row["name"], commit, state=row["state"], log=row["log"]) for row in rows)
+        known = ((row, _check(row["name"], commit, state=row["state"], log=row["log"])) for row in rows)
+        return tuple(check.model_copy(update={"attempt": 1 + row["reruns"]}) for row, check in known)
 
     async def settled(self, commit: str, *, timeout_s: float) -> tuple[RequiredCheck, ...]:
         """Wait until none is pending, or the time is over."""
