@@ -103,6 +103,7 @@ class App:
             agents=agents,
             prompts=collect(self.home.repository),
             design_comment=comment,
+            design_comment_url=asked.design_comment,
         )
 
     async def _subject(self, entry: Entry) -> tuple[Issue, PullRequest | None]:
@@ -176,11 +177,11 @@ class App:
         questions = [item.question for item in await journal.decisions(row.id) if item.answer is None]
         if not questions:
             raise UsageError(f"{row.id} asks nothing", hint=f"resolvent show {row.id}")
-        now, key = self.home.clock.now(), questions[0].key
+        # The one it waits at; an older one may be open that it will not come to again.
+        question = next((asked for asked in questions if asked.key == row.reason), questions[0])
+        now, key = self.home.clock.now(), question.key
         decision = await journal.decide(row.id, key, Choice(answer=choice, by=by, reason=reason, at=now))
         await journal.tell(row.id, DecisionMade(key=key, answer=choice, by=by), at=now, key=f"made:{key}")
-        if (await journal.run(row.id)).state == "waiting":
-            await journal.reopen(row.id, subjects=())
         return decision
 
     async def merge(self, reference: str, *, expect: str = "") -> PullRequest:
@@ -200,14 +201,16 @@ class App:
             raise UsageError(
                 f"{row.id} is {row.outcome or row.state}: nothing to try again", hint=f"resolvent show {row.id}"
             )
-        steps = await journal.steps(row.id)
-        for step in _to_try_again(steps):
+        inputs = row.inputs
+        if refresh:
+            await (await self.home.forge()).sync(self.home.repository)
+            inputs = await self._freeze(_submission_of(row))
+        for step in _to_try_again(row, await journal.steps(row.id)):
             await journal.raise_attempt(row.id, step.key, beyond=step.attempt)
         await journal.withdraw(row.id, "stop")
         if refresh:
-            entry = _entry_of(row)
-            await journal.refreeze(row.id, await self._freeze(Submission(entry=entry, base=row.inputs.base_branch)))
-        await journal.reopen(row.id, subjects=_subjects(row.inputs))
+            await journal.refreeze(row.id, inputs)
+        await journal.reopen(row.id, subjects=_subjects(inputs))
         return await journal.run(row.id)
 
     async def fork(self, id: str, *, from_step: str) -> RunRow:
@@ -232,8 +235,9 @@ class App:
             updated_at=now,
             inputs=row.inputs,
         )
-        await journal.add_run(new, subjects=_subjects(row.inputs))
+        # Before a worker can see it: it would ask and pay again for what it was to inherit.
         await journal.copy_results(new.id, {step.key: step.result["ok"] for step in kept if step.result})
+        await journal.add_run(new, subjects=_subjects(row.inputs))
         return new
 
 
@@ -243,16 +247,20 @@ def _subjects(inputs: Frozen) -> tuple[str, ...]:
     return tuple(dict.fromkeys(subject.key for subject in given if subject))
 
 
-def _to_try_again(steps: tuple[StepRow, ...]) -> list[StepRow]:
-    """What failed; when nothing did, the last thing an agent was asked."""
+def _to_try_again(row: RunRow, steps: tuple[StepRow, ...]) -> list[StepRow]:
+    """What failed, and what was read from the forge since the last push; else the last thing an agent was asked."""
     failed = [step for step in steps if step.state == "failed"]
-    return failed or [step for step in steps if step.verb in ("ask", "edit")][-1:]
+    published = [number for number, step in enumerate(steps) if step.verb == "publish" and step.state == "done"]
+    seen = [step for step in steps[published[-1] if published else 0 :] if step.verb == "observe"]
+    if failed or row.outcome == "cancelled":
+        return [*failed, *(step for step in seen if step not in failed)]
+    return [step for step in steps if step.verb in ("ask", "edit")][-1:]
 
 
-def _entry_of(row: RunRow) -> Entry:
+def _submission_of(row: RunRow) -> Submission:
     pull, issue = row.inputs.pull_request, row.inputs.issue
-    if pull:
-        return Entry(kind="pull", reference=str(pull.number))
-    if issue.number is None:
+    if not pull and issue.number is None:
         raise UsageError("a run that came from a file cannot be refreshed", hint="resolvent resolve --file …")
-    return Entry(kind="issue", reference=str(issue.number))
+    entry = Entry(kind="pull" if pull else "issue", reference=str(pull.number if pull else issue.number))
+    given = row.inputs.design_comment_url
+    return Submission(entry=entry, playbook=row.playbook, base=row.inputs.base_branch, design_comment=given)

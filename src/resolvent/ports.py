@@ -91,8 +91,8 @@ class Workspace(Protocol):
     def path(self, branch: Branch) -> Path:
         """Where its files are."""
 
-    async def lay(self, branch: Branch, files: Sequence[File]) -> None:
-        """Put a reproducer's files over a branch; ExportRefused for a path its commit tracks."""
+    async def lay(self, branch: Branch, files: Sequence[File], *, base: Change) -> None:
+        """Put a reproducer's files over a branch; ExportRefused for a path that the base tracks."""
 
     async def export(self, branch: Branch, *, message: str, at: float) -> Change | None:
         """Import what the branch holds as one commit on its own commit; None when nothing differs."""
@@ -167,6 +167,9 @@ class Journal(Protocol):
     async def add_run(self, run: RunRow, *, subjects: Sequence[str]) -> None:
         """Record a new run and claim its subjects in one transaction; SubjectTaken names the run that holds one."""
 
+    async def published(self, commit: str) -> bool:
+        """One of our runs moved a head to this commit."""
+
     async def claim(self, run: str, subject: str) -> None:
         """Claim one more subject for a run; its own again is fine; SubjectTaken otherwise."""
 
@@ -177,7 +180,7 @@ class Journal(Protocol):
         """Newest first; all states when none is named."""
 
     async def due(self) -> tuple[Due, ...]:
-        """What a worker has to do something about, oldest first: runs queued, running, or to be cancelled."""
+        """What a worker has to do something about, oldest first: queued, running, to be cancelled, or answered."""
 
     async def set_state(self, run: str, state: RunState, *, reason: str = "") -> None: ...
 
@@ -238,10 +241,10 @@ class Journal(Protocol):
     async def decisions(self, run: str) -> tuple[Decision, ...]: ...
 
     async def decide(self, run: str, key: str, choice: Choice) -> Decision:
-        """Answer an open question; UsageError when it is answered already or the choice is not offered."""
+        """Answer an open question and queue a run that waits; UsageError when it is answered or this not offered."""
 
     async def withdraw(self, run: str, answer: str) -> None:
-        """Take back every answer of that word, so that its questions are asked again."""
+        """Forget every question with that answer; it is asked anew if the run comes to it again."""
 
     async def tell(self, run: str, event: Event, *, at: float, key: str = "") -> None:
         """Append an event; with a key, at most once per run and key. Wakes whoever waits in `changed`."""

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from resolvent.adapters.journal.lock import DaemonLock
 from resolvent.domain.record import RunState
-from resolvent.engine.worker import Playbook, Worker, cancel_jobs
+from resolvent.engine.playing import Playbook
+from resolvent.engine.worker import Worker, cancel_jobs
 from resolvent.engine.world import World
 from resolvent.playbooks.resolve import resolve
 from resolvent.wiring import Home

@@ -343,12 +343,12 @@ async def test_a_file_laid_over_a_branch_is_there_once_and_for_all(stage: Stage,
         File(path="repro.sh", text="#!/bin/sh\nexit 1\n"),
         File(path="build/ignored.txt", text="also"),
     )
-    await stage.workspace.lay(branch, files)
+    await stage.workspace.lay(branch, files, base=base)
     assert (work / "tests/new/test_it.py").read_text() == "assert False\n"
     assert os.access(work / "repro.sh", os.X_OK) and not (work / "build/ignored.txt").stat().st_mode & 0o111
     before = (work / "repro.sh").stat().st_ino
     (work / "tests/new/test_it.py").write_text("the running check wrote here")
-    await stage.workspace.lay(branch, files)
+    await stage.workspace.lay(branch, files, base=base)
     assert (work / "repro.sh").stat().st_ino == before
     assert (work / "tests/new/test_it.py").read_text() == "the running check wrote here"
 
@@ -373,7 +373,7 @@ async def test_a_reproducer_may_only_add_files(stage: Stage, base: Change, path:
     branch = await stage.workspace.root(base, id="r")
     before = snapshot(stage.workspace.path(branch))
     with pytest.raises(ExportRefused):
-        await stage.workspace.lay(branch, [File(path="fine.txt", text="x"), File(path=path, text="x")])
+        await stage.workspace.lay(branch, [File(path="fine.txt", text="x"), File(path=path, text="x")], base=base)
     assert snapshot(stage.workspace.path(branch)) == before
 
 
@@ -389,8 +389,8 @@ async def test_a_reproducer_is_never_written_through_a_link(stage: Stage, base: 
     os.mkfifo(work / "pipe")
     for path in ("dir/x", "dir/precious", "file", "pipe", "pipe/x"):
         with pytest.raises(ExportRefused):
-            await stage.workspace.lay(branch, [File(path=path, text="owned")])
-    await stage.workspace.lay(branch, [File(path="hard", text="owned")])
+            await stage.workspace.lay(branch, [File(path=path, text="owned")], base=base)
+    await stage.workspace.lay(branch, [File(path="hard", text="owned")], base=base)
     assert (work / "hard").read_text() == "owned"
     assert (outside / "precious").read_text() == "precious"
     assert [entry.name for entry in outside.iterdir()] == ["precious"]
@@ -508,5 +508,5 @@ async def test_the_workspace_itself_replaced_by_a_link_is_not_followed(
     with pytest.raises(StepFailed):
         await stage.workspace.fork(branch, id="f")
     with pytest.raises(StepFailed):
-        await stage.workspace.lay(branch, [File(path="x", text="x")])
+        await stage.workspace.lay(branch, [File(path="x", text="x")], base=base)
     assert [entry.name for entry in (tmp_path / "home").iterdir()] == ["secret"]

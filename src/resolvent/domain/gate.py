@@ -1,6 +1,5 @@
 """The only decision: is this one change open to be landed, and if not, why."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -177,8 +176,3 @@ def _red_checks(case: Judged) -> list[str]:
         elif check.state == "pending":
             red.append(f"required check {check.name} is still pending")
     return red
-
-
-def passed_all(evidence: Sequence[Evidence]) -> bool:
-    """True when something was executed and all of it passed."""
-    return bool(evidence) and all(item.passed for item in evidence)

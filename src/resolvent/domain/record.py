@@ -36,6 +36,7 @@ class Frozen(Value):
     agents: dict[Literal["writer", "reader", "arbiter"], AgentChoice]
     prompts: dict[str, str]
     design_comment: str = ""
+    design_comment_url: str = ""
 
 
 class RunRow(Value):
@@ -62,6 +63,7 @@ class Due(Value):
 
     id: str
     plays: int
+    state: RunState
     cancelling: bool
 
 

@@ -6,47 +6,62 @@ from pathlib import Path
 from typing import Any
 
 from resolvent.domain.change import Change, Check, Evidence, execution_of, signature_of
-from resolvent.domain.job import Job
+from resolvent.domain.job import Branch, Job, JobExit
 from resolvent.domain.record import Frozen, JobRow
+from resolvent.engine.jobs import supervise
 from resolvent.engine.requests import Request
 from resolvent.engine.world import World
+from resolvent.errors import ExportRefused
 
 TELLING_BYTES = 1 << 20
 QUOTED_CHARACTERS = 4000
+NOTHING_RAN = JobExit(ending="unstartable", exit=126, started_at=0.0, ended_at=0.0, seconds=0.0)
 
 
 async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any]:
     """Run the command on a fresh checkout of exactly that commit; never on an agent's branch."""
     asked = Check.model_validate(request.inputs["check"])
     change = Change.model_validate(request.inputs["on"])
-    async with world.slots.checks:
-        branch = await world.workspace.root(change, id=request.id)
-        await world.journal.save_branch(request.run, branch)
-        await world.workspace.lay(branch, asked.files)
-        row = JobRow(id=request.file_name, run=request.run, step=request.id, name=asked.name)
-        await world.journal.save_job(row)
-        exit = await world.jobs.ensure(_job(world, frozen, asked, id=row.id, cwd=str(world.workspace.path(branch))))
-    said, output = await asyncio.to_thread(_read, world.jobs.output(row.id))
+    branch = Branch(id=request.id, parent=None, commit=change.commit)
+    try:
+        exit, output, log = await _execute(world, frozen, request, asked=asked, branch=branch)
+    except ExportRefused as error:
+        # Files that cannot be laid over the checkout: nothing ran, so nothing is shown.
+        exit, output, log = NOTHING_RAN, (sha256(error.message.encode()).hexdigest(), error.message), ""
     evidence = Evidence(
         id=request.id,
         check=asked,
         on=change.commit,
         exit=exit.exit,
         seconds=round(exit.seconds, 3),
-        digest=said,
-        log=str(world.jobs.output(row.id)),
+        digest=output[0],
+        log=log,
         branch=branch.id,
         nth=int(request.inputs["nth"]),
         # A message on a job that ended by itself says that output was lost: what is left proves nothing.
-        execution=execution_of(asked, exit=exit.exit, output=output, ended=exit.ended and not exit.message),
-        signature=signature_of(asked, exit=exit.exit, output=output),
-        tail=output[-QUOTED_CHARACTERS:],
+        execution=execution_of(asked, exit=exit.exit, output=output[1], ended=exit.ended and not exit.message),
+        signature=signature_of(asked, exit=exit.exit, output=output[1]),
+        tail=output[1][-QUOTED_CHARACTERS:],
     )
-    ended = {"state": "ended", "ending": exit.ending, "exit": exit.exit, "seconds": exit.seconds}
-    await world.journal.save_job(row.model_copy(update=ended))
     await world.journal.save_evidence(request.run, evidence)
     await world.workspace.drop(branch.id)
     return {"evidence": evidence.model_dump(mode="json"), "summary": f"{evidence.execution}, exit {evidence.exit}"}
+
+
+async def _execute(
+    world: World, frozen: Frozen, request: Request, *, asked: Check, branch: Branch
+) -> tuple[JobExit, tuple[str, str], str]:
+    """How the command ended, the digest and end of its output, and where all of that is."""
+    change = Change.model_validate(request.inputs["on"])
+    async with world.slots.take("checks", request.run):
+        await world.workspace.root(change, id=branch.id)
+        await world.journal.save_branch(request.run, branch)
+        await world.workspace.lay(branch, asked.files, base=frozen.base)
+        row = JobRow(id=request.file_name, run=request.run, step=request.id, name=asked.name)
+        job = _job(world, frozen, asked, id=row.id, cwd=str(world.workspace.path(branch)))
+        _, exit = await supervise(world, row, job)
+    log = world.jobs.output(row.id)
+    return exit, await asyncio.to_thread(_read, log), str(log)
 
 
 def _job(world: World, frozen: Frozen, asked: Check, *, id: str, cwd: str) -> Job:
@@ -58,7 +73,6 @@ def _job(world: World, frozen: Frozen, asked: Check, *, id: str, cwd: str) -> Jo
         cwd=cwd,
         environment=world.environment | {"HOME": f"{private}/home", "TMPDIR": f"{private}/tmp"},
         limits=frozen.check_limits.model_copy(update={"wall_s": wall_s}),
-        frozen_at=world.clock.frozen_at,
     )
 
 

@@ -14,6 +14,7 @@ from resolvent.domain.job import Branch, Job, JobExit, Reply, Task
 from resolvent.domain.model import Value
 from resolvent.domain.record import AgentChoice, Frozen, JobRow
 from resolvent.engine.answers import grammar, parse
+from resolvent.engine.jobs import supervise
 from resolvent.engine.prompts import Prompt, quoted, read, render
 from resolvent.engine.requests import Request
 from resolvent.engine.world import World
@@ -87,17 +88,16 @@ async def _converse(world: World, frozen: Frozen, request: Request) -> Heard:
     model = ANSWERS[request.inputs["model"]]
     turn = _Turn(request, world.agent(choice), choice, prompt, model)
     text = _question(request, prompt, model)
-    async with world.slots.agents:
-        branch, exit, reply, tries = await _first_turn(world, turn, text)
-        try:
-            value = _fitting(turn, reply)
-        except MalformedAnswer as error:
-            with _failing_in(branch):
-                value = await _repaired(world, turn, branch, error=error, tries=tries)
+    branch, exit, said, tries = await _first_turn(world, turn, text)
+    try:
+        value = _fitting(turn, said)
+    except MalformedAnswer as error:
+        with _failing_in(branch):
+            value = await _repaired(world, turn, branch, error=error, tries=tries)
     return Heard(value, branch, exit, choice.name)
 
 
-async def _first_turn(world: World, turn: _Turn, text: str) -> tuple[Branch, JobExit, Reply, int]:
+async def _first_turn(world: World, turn: _Turn, text: str) -> tuple[Branch, JobExit, Reply | MalformedAnswer, int]:
     """The same step from the same parent again when the agent's own world was down for a moment."""
     parent = Branch.model_validate(turn.request.inputs["on"])
     for tries, delay in enumerate((*world.backoff.delays(), None), start=1):
@@ -105,13 +105,13 @@ async def _first_turn(world: World, turn: _Turn, text: str) -> tuple[Branch, Job
         await world.journal.save_branch(turn.request.run, branch)
         try:
             with _failing_in(branch):
-                exit, reply = await _take_turn(world, turn, branch, text=text, name=f"{tries}.1")
+                exit, said = await _take_turn(world, turn, branch, text=text, name=f"{tries}.1")
         except AgentBusy:
             if delay is None:
                 raise
             await asyncio.sleep(delay)
         else:
-            return branch, exit, reply, tries
+            return branch, exit, said, tries
     raise Bug("a turn neither ended nor failed")
 
 
@@ -139,7 +139,10 @@ async def _repaired(world: World, turn: _Turn, branch: Branch, *, error: Malform
     return _fitting(turn, reply)
 
 
-async def _take_turn(world: World, turn: _Turn, branch: Branch, *, text: str, name: str) -> tuple[JobExit, Reply]:
+async def _take_turn(
+    world: World, turn: _Turn, branch: Branch, *, text: str, name: str
+) -> tuple[JobExit, Reply | MalformedAnswer]:
+    """How the process ended and what it left; what it left may already be malformed as a file."""
     request = turn.request
     id = f"{request.file_name}.{name}"
     number = int(name.rpartition(".")[2])
@@ -152,27 +155,30 @@ async def _take_turn(world: World, turn: _Turn, branch: Branch, *, text: str, na
         json_schema=_schema(turn.model),
         directory=world.private_directory(id),
     )
-    job = turn.agent.job(task, id=id, cwd=str(world.workspace.path(branch)))
     row = JobRow(id=id, run=request.run, step=request.id, name=request.name, agent=turn.choice.name, turn=number)
-    await world.journal.save_job(row)
-    began = JobStarted(step=request.id, job=id, agent=turn.choice.name)
-    await world.journal.tell(request.run, began, at=world.clock.now(), key=f"{id}:job")
-    exit = await world.jobs.ensure(_limited(job, turn, world))
-    ended = {"state": "ended", "ending": exit.ending, "exit": exit.exit, "seconds": exit.seconds}
-    await world.journal.save_job(row.model_copy(update=ended))
-    reply = turn.agent.reply(task, exit, world.jobs.output(id))
-    await world.journal.save_job(row.model_copy(update=ended | {"usage": reply.usage}))
+    async with world.slots.take("agents", request.run):
+        began = JobStarted(step=request.id, job=id, agent=turn.choice.name)
+        await world.journal.tell(request.run, began, at=world.clock.now(), key=f"{id}:job")
+        job = turn.agent.job(task, id=id, cwd=str(world.workspace.path(branch)))
+        row, exit = await supervise(world, row, _limited(job, turn))
+    try:
+        reply = turn.agent.reply(task, exit, world.jobs.output(id))
+    except MalformedAnswer as error:
+        return exit, error
+    await world.journal.save_job(row.model_copy(update={"usage": reply.usage}))
     return exit, reply
 
 
-def _limited(job: Job, turn: _Turn, world: World) -> Job:
+def _limited(job: Job, turn: _Turn) -> Job:
     wall = turn.prompt.timeout_s
     limits = job.limits if wall is None else job.limits.model_copy(update={"wall_s": min(wall, job.limits.wall_s)})
-    return job.model_copy(update={"limits": limits, "frozen_at": world.clock.frozen_at})
+    return job.model_copy(update={"limits": limits})
 
 
-def _fitting(turn: _Turn, reply: Reply) -> Value:
+def _fitting(turn: _Turn, reply: Reply | MalformedAnswer) -> Value:
     """The answer, if it fits its model and speaks only of what was asked."""
+    if isinstance(reply, MalformedAnswer):
+        raise reply
     value = parse(turn.model, reply)
     if isinstance(value, verdicts.Verification):
         known = [finding["id"] for finding in turn.request.inputs["prompt"]["findings"]]

@@ -57,9 +57,9 @@ class Durable:
         """Start the verb, attach to it if it runs, or return what it recorded."""
         return await self._by_id("verb", id, request)
 
-    async def play(self, id: str, run: str) -> Result:
+    async def play(self, id: str) -> Result:
         """Start one play of a run, or attach to it."""
-        return await self._by_id("play", id, run)
+        return await self._by_id("play", id, id)
 
     async def close(self) -> None:
         """Let go of the library; what still runs is taken up by the next launch."""
@@ -75,9 +75,9 @@ class Durable:
         """Do a verb's work."""
         return await self._at_home(self._perform(request))
 
-    async def perform_play(self, run: str) -> Result:
+    async def perform_play(self, id: str) -> Result:
         """Play a run in a context of its own: inside the library's it could start no verb."""
-        return await self._at_home(self._play(run))
+        return await self._at_home(self._play(id))
 
     async def _at_home(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Recovered work is taken up in a loop of the library's; ours is where semaphores and jobs live."""
@@ -108,8 +108,8 @@ def _register(library: Any) -> None:
         return await _current[0].perform(request)
 
     @library.workflow(name="play", max_recovery_attempts=None)  # type: ignore[untyped-decorator]
-    async def play(run: str) -> Result:
-        return await _current[0].perform_play(run)
+    async def play(id: str) -> Result:
+        return await _current[0].perform_play(id)
 
     _workflows.update(verb=verb, play=play)
 
@@ -121,7 +121,7 @@ def _json_serializer() -> Any:
         """Records that outlive this Python: JSON, never pickle."""
 
         def serialize(self, data: Any) -> str:
-            return json.dumps(data, default=str)
+            return json.dumps(data)
 
         def deserialize(self, serialized_data: str) -> Any:
             return json.loads(serialized_data)

@@ -120,7 +120,7 @@ async def _once(
 ) -> Written:
     """Intend, look, write only what is not there, and record."""
     row = EffectRow(id=request.id, run=request.run, kind=request.verb, target=target, marker=marker(request))
-    async with world.slots.effects:
+    async with world.slots.take("effects", request.run):
         await world.journal.save_effect(row)
         written = await look()
         if written is None:

@@ -19,14 +19,15 @@ async def observe(world: World, frozen: Frozen, request: Request) -> Seen:
 
 
 async def _head(world: World, frozen: Frozen, what: Seen) -> Seen:
-    """The head to publish to: our own open pull request's, or the first free name."""
+    """The head to publish to: our own open pull request's while nobody else pushed to it, or the first free name."""
     trusted = await world.forge.trusted()
     name, nth = str(what["wanted"]), 1
     while True:
         head = name if nth == 1 else f"{name}-{nth}"
         there = await world.forge.head_of(head)
         for pull in await world.forge.pull_requests(head=head):
-            if pull.state == "open" and pull.author in trusted:
+            ours = pull.author in trusted and await world.journal.published(pull.head_commit)
+            if pull.state == "open" and ours:
                 return {
                     "head": head,
                     "expect": pull.head_commit,
@@ -83,8 +84,8 @@ async def _checks_on_base(world: World, frozen: Frozen, what: Seen) -> Seen:
 async def _rerun(world: World, frozen: Frozen, what: Seen) -> Seen:
     """Have CI run a red check once more; what it says is waited for as the first time."""
     check = RequiredCheck.model_validate(what["check"])
-    there = next(seen for seen in await world.forge.required_checks(check.commit) if seen.name == check.name)
-    if there.attempt == check.attempt:
+    known = {seen.name: seen for seen in await world.forge.required_checks(check.commit)}
+    if check.name in known and known[check.name].attempt == check.attempt:
         await world.forge.rerun(check)
         world.boundary("during", f"rerun {check.name}")
     return {"summary": f"{check.name}, once more"}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from errno import EDQUOT, ENOSPC
 from typing import Any
 
 from resolvent.domain.change import Evidence
@@ -10,7 +11,7 @@ from resolvent.domain.record import Frozen, StepRow
 from resolvent.engine import checking, conversation, effects, observing
 from resolvent.engine.requests import Request, dump_error, revive
 from resolvent.engine.world import World
-from resolvent.errors import AgentBusy, ResolventError, Unavailable
+from resolvent.errors import AgentBusy, ResolventError, StepFailed, StoreBusy, Unavailable
 
 Work = Callable[[World, Frozen, Request], Awaitable[dict[str, Any]]]
 
@@ -55,11 +56,18 @@ async def _result(world: World, request: Request) -> dict[str, Any]:
     if request.copied is not None:
         await _inherit(world, request, request.copied)
         return {"ok": request.copied}
+    run = await world.journal.run(request.run)
     try:
-        frozen = (await world.journal.run(request.run)).inputs
-        return {"ok": await _patiently(world, frozen, request)}
+        if run.state == "ended" or run.cancelling:
+            # Left over from a process that died before the run was called off.
+            raise StepFailed("the run was called off before this step began")
+        return {"ok": await _patiently(world, run.inputs, request)}
     except ResolventError as error:
         return {"error": dump_error(error)}
+    except OSError as error:
+        if error.errno not in (ENOSPC, EDQUOT):
+            raise
+        raise StoreBusy(f"the disk is full: {error}", hint="df -h") from error
 
 
 async def _inherit(world: World, request: Request, copied: dict[str, Any]) -> None:

@@ -130,7 +130,8 @@ class Run:
         if decision.answer is not None:
             return decision.answer
         asked = DecisionAsked(key=question.key, text=question.text, choices=question.choices)
-        await self._world.journal.tell(self.id, asked, at=at, key=f"asked:{question.key}")
+        # A question that was withdrawn and is asked again is told again.
+        await self._world.journal.tell(self.id, asked, at=at, key=f"asked:{question.key}@{decision.asked_at}")
         raise Suspended(question.key)
 
     async def tell(self, event: Event, *, key: str) -> None:
@@ -159,7 +160,8 @@ class Run:
                 # This process is about to end; the next one takes the run up right here.
                 await asyncio.get_running_loop().create_future()
             attempt = await self._world.journal.attempt(self.id, request.key)
-            current = request.model_copy(update={"attempt": attempt, "copied": await self._copied(request)})
+            copied = await self._copied(request) if attempt == 1 else None
+            current = request.model_copy(update={"attempt": attempt, "copied": copied})
             result = await self._durable.verb(current.id, current.model_dump(mode="json"))
             self._world.boundary("after", current.id)
             if self.cancelled:

@@ -1,11 +1,16 @@
 """The world as the engine sees it: one of each port, and how much may run at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from resolvent.domain.record import AgentChoice
+from resolvent.errors import StepFailed
 from resolvent.ports import Agent, Clock, Forge, Jobs, Journal, Repository, Workspace
+
+Kind = Literal["agents", "checks", "effects"]
 
 
 def nothing(point: str, verb: str) -> None:
@@ -30,9 +35,32 @@ class Slots:
     """What may run at once in this process; taken inside a verb just before its work, so recovery obeys them too."""
 
     def __init__(self, *, agents: int, checks: int) -> None:
-        self.agents = asyncio.Semaphore(agents)
-        self.checks = asyncio.Semaphore(checks)
-        self.effects = asyncio.Semaphore(1)
+        self._free = {"agents": asyncio.Semaphore(agents), "checks": asyncio.Semaphore(checks)}
+        self._free["effects"] = asyncio.Semaphore(1)
+        self._inside: dict[asyncio.Future[None], tuple[str, str]] = {}
+        self.called_off: set[str] = set()
+
+    @asynccontextmanager
+    async def take(self, kind: Kind, run: str) -> AsyncIterator[None]:
+        """Wait for a slot; StepFailed when the run was called off meanwhile: nobody waits for those outside."""
+        async with self._free[kind]:
+            if run in self.called_off:
+                raise StepFailed("the run was called off before this step began")
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._inside[done] = (kind, run)
+            try:
+                yield
+            finally:
+                del self._inside[done]
+                done.set_result(None)
+
+    def inside(self, *kinds: Kind, run: str = "") -> list[asyncio.Future[None]]:
+        """The work under way, each done when it is over; of one run when it is named, of some kinds when they are."""
+        return [
+            done
+            for done, (kind, whose) in self._inside.items()
+            if (not run or whose == run) and (not kinds or kind in kinds)
+        ]
 
 
 @dataclass(frozen=True)

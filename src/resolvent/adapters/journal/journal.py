@@ -34,6 +34,9 @@ class StoredJournal:
     async def add_run(self, run: RunRow, *, subjects: Sequence[str]) -> None:
         await self.store.transaction(lambda connection: runs.add(connection, run, subjects))
 
+    async def published(self, commit: str) -> bool:
+        return bool(await self.store.read(queries.PUBLISHED, commit=f'%"head_commit":"{commit}"%'))
+
     async def claim(self, run: str, subject: str) -> None:
         await self.store.transaction(lambda connection: runs.claim(connection, run, subject))
 
@@ -171,7 +174,10 @@ class StoredJournal:
             decision = decision_of(connection.read(queries.DECISION, run=run, key=key)[0])
             if not fresh:
                 raise UsageError(f"{key} is answered already: {decision.answer}", hint=f"resolvent show {run}")
-            connection.announce()
+            if runs.state_of(connection, run) == "waiting":
+                runs.reopen(connection, run, subjects=(), now=choice.at)
+            else:
+                connection.announce()
             return decision
 
         return await self.store.transaction(work)

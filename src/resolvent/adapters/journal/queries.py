@@ -15,8 +15,13 @@ RUN = f"SELECT {_RUN_COLUMNS} FROM runs WHERE id = :id"
 RUNS = f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY created_at DESC, id DESC LIMIT :limit"
 RUNS_IN = f"SELECT {_RUN_COLUMNS} FROM runs WHERE state IN ({{states}}) ORDER BY created_at DESC, id DESC LIMIT :limit"
 DUE = """
-SELECT id, plays, cancelling FROM runs WHERE state IN ('queued', 'running') OR (state = 'waiting' AND cancelling = 1)
+SELECT id, plays, state, cancelling FROM runs r
+WHERE state IN ('queued', 'running') OR (state = 'waiting' AND (cancelling = 1
+  OR NOT EXISTS (SELECT 1 FROM decisions d WHERE d.run = r.id AND d.answer IS NULL)))
 ORDER BY created_at, id
+"""
+PUBLISHED = """
+SELECT 1 AS yes FROM effects WHERE kind = 'publish' AND state = 'done' AND result LIKE :commit LIMIT 1
 """
 RUNS_NAMED_LIKE = """
 SELECT id FROM runs WHERE substr(id, 1, length(:prefix)) = :prefix ORDER BY created_at DESC, id LIMIT :limit
@@ -123,10 +128,7 @@ DECIDE = """
 UPDATE decisions SET answer = :answer, answered_by = :by, reason = :reason, answered_at = :at
 WHERE run = :run AND key = :key AND answer IS NULL
 """
-WITHDRAW = """
-UPDATE decisions SET answer = NULL, answered_by = '', reason = '', answered_at = NULL
-WHERE run = :run AND answer = :answer
-"""
+WITHDRAW = "DELETE FROM decisions WHERE run = :run AND answer = :answer"
 
 TOLD = "SELECT seq FROM events WHERE run = :run AND key = :key"
 TELL = """

@@ -71,9 +71,9 @@ class CopyWorkspace:
             (made / "branch.json").write_text(branch.model_dump_json())
             settle(made, self._place(branch.id))
 
-    async def lay(self, branch: Branch, files: Sequence[File]) -> None:
-        """Put a reproducer's files over a branch; ExportRefused for a path its commit tracks."""
-        listing = await self._sealed.listing(branch.commit)
+    async def lay(self, branch: Branch, files: Sequence[File], *, base: Change) -> None:
+        """Put a reproducer's files over a branch; ExportRefused for a path that the base tracks."""
+        listing = await self._sealed.listing(base.commit)
         refused = _tracked(files, listing)
         if refused:
             raise ExportRefused(f"a reproducer may only add files: {refused!a}", paths=refused)
