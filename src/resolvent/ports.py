@@ -69,9 +69,6 @@ class Repository(Protocol):
     async def changed_paths(self, old: Change, new: Change) -> tuple[str, ...]:
         """The paths that differ, sorted."""
 
-    async def holds(self, change: Change, path: str) -> bool:
-        """The path is tracked in that commit."""
-
     async def merge_base(self, one: Change, other: Change) -> Change:
         """The newest commit both come from."""
 

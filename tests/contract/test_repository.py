@@ -119,15 +119,6 @@ async def test_changed_paths_are_sorted_and_name_both_ends_of_a_move(
     assert await repository.changed_paths(base, base) == ()
 
 
-async def test_a_commit_holds_what_it_tracks(stage: Stage, repository: Repository, base: Change) -> None:
-    odd = await stage.commit({":(top)x": text(""), "*": text(""), "a/b": text("")})
-    held = ["a.txt", "src/b.py", "src"]
-    missing = ["A.txt", "src/c.py", "a.txt/x", "", "*", ":(top)a.txt", "nope", "a", "\0"]
-    assert [path for path in held + missing if await repository.holds(base, path)] == held
-    assert await repository.holds(odd, ":(top)x") and await repository.holds(odd, "*")
-    assert not await repository.holds(odd, ":(top)y")
-
-
 async def test_the_merge_base_is_the_newest_common_commit(stage: Stage, repository: Repository, base: Change) -> None:
     one = await stage.commit({"a": text("1")}, parent=base)
     other = await stage.commit({"a": text("2")}, parent=base)
@@ -154,16 +145,6 @@ async def test_commits_without_a_common_past_do_not_silently_merge(
 ) -> None:
     with pytest.raises(GitError, match="unrelated"):
         await repository.conflicts(await stage.commit({"x": text("x")}), base)
-
-
-async def test_what_is_kept_outlives_every_clean_up(stage: Stage, base: Change) -> None:
-    kept = await stage.commit({"kept": text("kept")})
-    await stage.repository.keep(kept, "run/edit:fix@ab..c#1~2^{x}.lock")
-    await stage.repository.keep(kept, "run/edit:fix@ab..c#1~2^{x}.lock")
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-    subprocess.run(["git", "reflog", "expire", "--expire=now", "--all"], cwd=stage.repository.path, env=env, check=True)
-    subprocess.run(["git", "gc", "-q", "--prune=now"], cwd=stage.repository.path, env=env, check=True)
-    assert await stage.repository.change(kept.commit) == kept
 
 
 async def test_a_plain_clean_up_by_a_person_takes_nothing(stage: Stage, base: Change) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from resolvent.adapters.git import Git
-from resolvent.adapters.workspace.names import directory_name, shown
+from resolvent.adapters.workspace.names import shown
 from resolvent.domain.change import Change
 from resolvent.errors import GitError, NotFound, UsageError
 
@@ -47,12 +47,6 @@ class TrustedRepository:
         said = await self._git("diff-tree", "-r", "-z", "--name-only", "--no-renames", old.commit, new.commit)
         return tuple(sorted(shown(path) for path in said.split(b"\0")[:-1]))
 
-    async def holds(self, change: Change, path: str) -> bool:
-        """The path is tracked in that commit."""
-        if not path or "\0" in path:
-            return False
-        return bool(await self._git("ls-tree", "-z", "--full-tree", change.commit, "--", path.rstrip("/")))
-
     async def merge_base(self, one: Change, other: Change) -> Change:
         """The newest commit both come from."""
         try:
@@ -73,7 +67,3 @@ class TrustedRepository:
                 raise UsageError("git 2.38 or newer is needed to try a merge", hint="git --version") from error
             raise
         return ()
-
-    async def keep(self, change: Change, name: str) -> None:
-        """Hold on to a commit under a name of ours, so that no clean-up ever takes it."""
-        await self._git("update-ref", f"refs/resolvent/{directory_name(name)}", change.commit)
