@@ -241,7 +241,7 @@ class Journal(Protocol):
         """Answer an open question and queue a run that waits; UsageError when it is answered or this not offered."""
 
     async def withdraw(self, run: str, answer: str) -> None:
-        """Forget every question with that answer; it is asked anew if the run comes to it again."""
+        """Forget every question with that answer or with none; it is asked anew if the run comes to it again."""
 
     async def tell(self, run: str, event: Event, *, at: float, key: str = "") -> None:
         """Append an event; with a key, at most once per run and key. Wakes whoever waits in `changed`."""

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from resolvent.adapters.journal.lock import DaemonLock
-from resolvent.domain.record import RunState
 from resolvent.engine.playing import Playbook
 from resolvent.engine.worker import Worker, cancel_jobs
 from resolvent.engine.world import World
@@ -25,12 +24,12 @@ class Session:
 
     async def follow(self, run: str) -> None:
         """Return when the run has ended or waits for a person: work on it, or follow who does and take over."""
-        await self._until(lambda: self._is(run, ("ended", "waiting")))
+        await self._until(lambda: self._settled(run))
 
     async def cancel(self, run: str) -> None:
         """End the run; return when it has ended and no process of it is left, whoever works on it."""
         await (await self._home.journal()).ask_to_cancel(run)
-        await self._until(lambda: self._is(run, ("ended",)))
+        await self._until(lambda: self._ended(run))
 
     async def serve(self) -> None:
         """Work for ever; DaemonRunning when another process does."""
@@ -63,11 +62,19 @@ class Session:
         world = self._world or await self._home.world()
         await cancel_jobs(world, run)
 
-    async def _is(self, run: str, states: tuple[RunState, ...]) -> bool:
-        return (await (await self._home.journal()).run(run)).state in states
+    async def _ended(self, run: str) -> bool:
+        return (await (await self._home.journal()).run(run)).state == "ended"
+
+    async def _settled(self, run: str) -> bool:
+        """Ended, or waiting for a person; one that has its answer already is a worker's to take up."""
+        journal = await self._home.journal()
+        row = await journal.run(run)
+        if row.state != "waiting":
+            return row.state == "ended"
+        return all(due.id != row.id for due in await journal.due())
 
     async def _idle(self) -> bool:
-        return not await (await self._home.journal()).runs(states=("queued", "running"), limit=1)
+        return not await (await self._home.journal()).due()
 
     async def _until(self, settled: Callable[[], Awaitable[bool]]) -> None:
         lock = DaemonLock(self._home.store_url)

@@ -477,6 +477,20 @@ async def test_a_rerun_that_was_answered_is_not_offered_to_the_next_who_plays_ci
     ci.cancel()
 
 
+async def test_every_rerun_raises_the_attempt_of_that_check_on_that_commit_only(stage: Stage) -> None:
+    await stage.requires("build", "test")
+    change = await made(stage.source, {"a.txt": "two\n"}, stage.base)
+    await stage.reports(stage.base.commit, "build", "failed")
+    for attempt in (1, 2):
+        build, test = await stage.forge.required_checks(stage.base.commit)
+        assert (build.attempt, test.attempt) == (attempt, 1)
+        await stage.forge.rerun(build)
+    await stage.reports(stage.base.commit, "build", "passed")
+    build, test = await stage.forge.await_checks(stage.base.commit, timeout_s=0)
+    assert (build.state, build.attempt, test.attempt) == ("passed", 3, 1)
+    assert [check.attempt for check in await stage.forge.required_checks(change.commit)] == [1, 1]
+
+
 async def test_a_check_nobody_knows_cannot_be_run_again(stage: Stage) -> None:
     with pytest.raises(NotFound):
         await stage.forge.rerun(RequiredCheck(name="unheard-of", commit=stage.base.commit, state="failed"))

@@ -250,6 +250,23 @@ async def test_a_wish_to_cancel_is_kept_for_active_runs_only(with_run: Journal) 
         await with_run.ask_to_cancel("nobody")
 
 
+async def test_a_worker_is_due_for_what_is_queued_running_called_off_or_answered(journal: Journal) -> None:
+    for place, state in enumerate(("queued", "running", "waiting", "waiting", "waiting", "running")):
+        await journal.add_run(a_run(f"run-{place}", state=state, created_at=1000.0 - place), subjects=[])
+        await journal.ask(f"run-{place}", CAP, at=1.0)
+    await journal.ask_to_cancel("run-3")
+    await journal.decide("run-5", "cap:1", Choice(answer="stop", by="ann", reason="", at=2.0))
+    await journal.set_state("run-5", "waiting", reason="cap:1")
+    await journal.add_run(a_run("run-6"), subjects=[])
+    await journal.end_run("run-6", outcome="proven", reason="", result={})
+    assert [(due.id, due.plays, due.state, due.cancelling) for due in await journal.due()] == [
+        ("run-5", 1, "waiting", False),
+        ("run-3", 1, "waiting", True),
+        ("run-1", 1, "running", False),
+        ("run-0", 1, "queued", False),
+    ]
+
+
 async def test_inputs_are_replaced_unless_the_run_is_played(with_run: Journal) -> None:
     await with_run.refreeze("run-1", frozen("It breaks differently"))
     assert (await with_run.run("run-1")).inputs.issue.title == "It breaks differently"
@@ -393,6 +410,16 @@ async def test_a_done_effect_never_becomes_intended_again(with_run: Journal) -> 
     assert await with_run.effects("run-1") == (done,)
 
 
+async def test_only_a_commit_that_a_done_publish_left_counts_as_published(with_run: Journal) -> None:
+    ours, meant, said = "a" * 40, "b" * 40, "c" * 40
+    left = {"pull_request": {"head_commit": ours}, "summary": "published"}
+    await with_run.save_effect(an_effect("e1", kind="publish", state="done", result=left))
+    await with_run.save_effect(an_effect("e2", kind="publish", result={"pull_request": {"head_commit": meant}}))
+    quoted = {"comment": {"body": f'{{"head_commit":"{said}"}}'}, "pull_request": {"head_commit": said}}
+    await with_run.save_effect(an_effect("e3", kind="comment", state="done", result=quoted))
+    assert [await with_run.published(commit) for commit in (ours, meant, said, "d" * 40)] == [True, False, False, False]
+
+
 async def test_what_two_runs_record_under_one_id_stays_apart(with_run: Journal) -> None:
     await with_run.add_run(a_run("run-2"), subjects=[])
     await with_run.save_evidence("run-1", an_evidence())
@@ -441,6 +468,39 @@ async def test_an_answer_is_refused_when_it_is_late_not_offered_or_to_nothing(wi
     assert [(item.answer, item.by) for item in await with_run.decisions("run-1")] == [("stop", "ann")]
 
 
+async def test_an_answer_queues_a_run_that_waits_and_leaves_one_that_is_played_alone(with_run: Journal) -> None:
+    later = Question(key="cap:2", text="And now?", choices=("continue", "stop"))
+    for question in (CAP, later):
+        await with_run.ask("run-1", question, at=1.0)
+    await with_run.set_state("run-1", "running")
+    await with_run.decide("run-1", "cap:1", Choice(answer="continue", by="ann", reason="", at=2.0))
+    assert ((await with_run.run("run-1")).state, (await with_run.run("run-1")).plays) == ("running", 1)
+    await with_run.set_state("run-1", "waiting", reason="cap:2")
+    seen = await with_run.changed(since=0)
+    with pytest.raises(UsageError):
+        await with_run.decide("run-1", "cap:2", Choice(answer="maybe", by="ann", reason="", at=3.0))
+    assert (await with_run.run("run-1")).state == "waiting"
+    await with_run.decide("run-1", "cap:2", Choice(answer="continue", by="ann", reason="", at=3.0))
+    assert ((await with_run.run("run-1")).state, (await with_run.run("run-1")).plays) == ("queued", 2)
+    assert await with_run.changed(since=seen) > seen
+
+
+async def test_of_an_answer_that_cannot_queue_its_run_nothing_is_kept(
+    with_run: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_run.ask("run-1", CAP, at=1.0)
+    await with_run.set_state("run-1", "waiting", reason="cap:1")
+
+    def broken(*_: object, **__: object) -> None:
+        raise Bug("the process dies here")
+
+    monkeypatch.setattr(runs, "reopen", broken)
+    with pytest.raises(Bug):
+        await with_run.decide("run-1", "cap:1", Choice(answer="continue", by="ann", reason="", at=2.0))
+    assert [item.answer for item in await with_run.decisions("run-1")] == [None]
+    assert (await with_run.run("run-1")).state == "waiting"
+
+
 async def test_an_answer_can_be_taken_back_and_given_anew(with_run: Journal) -> None:
     later = Question(key="cap:2", text="And now?", choices=("continue", "stop"))
     for question, answer in ((CAP, "continue"), (later, "stop")):
@@ -450,7 +510,10 @@ async def test_an_answer_can_be_taken_back_and_given_anew(with_run: Journal) -> 
     assert [item.answer for item in await with_run.decisions("run-1")] == ["continue"]
     again = await with_run.ask("run-1", later, at=3.0)
     assert (again.answer, again.asked_at) == (None, 3.0)
-    await with_run.decide("run-1", "cap:2", Choice(answer="continue", by="bob", reason="", at=4.0))
+    await with_run.withdraw("run-1", "stop")
+    assert [item.question.key for item in await with_run.decisions("run-1")] == ["cap:1"]
+    await with_run.ask("run-1", later, at=4.0)
+    await with_run.decide("run-1", "cap:2", Choice(answer="continue", by="bob", reason="", at=5.0))
 
 
 # Events

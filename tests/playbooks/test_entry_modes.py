@@ -122,7 +122,7 @@ async def test_an_existing_pull_request_that_is_valid_is_reviewed_first_and_reus
     assert issue.url in played.prompts["review"]
 
 
-@pytest.mark.conforms("S1.11", "S1.4", "S1.25")
+@pytest.mark.conforms("S1.11", "S0.5", "S1.4", "S1.25")
 async def test_an_existing_pull_request_that_needs_work_is_improved_first(stage: Stage) -> None:
     pull = await proposed(stage, {"value.txt": "better\n"})
     improve = scene("improve", "FIX_SUCCESS", write={"value.txt": "good\n"})
@@ -142,8 +142,9 @@ async def test_an_existing_pull_request_that_needs_work_is_improved_first(stage:
 
 
 @pytest.mark.conforms("S0.4", "S1.4", "S1.6", "S1.7")
-async def test_a_pull_request_that_names_no_issue_stands_for_it(stage: Stage) -> None:
-    pull = await proposed(stage, {"value.txt": "good\n"}, body="<!-- Fixes #1 -->\nIt is better so.")
+@pytest.mark.parametrize("named", ["<!-- Fixes #1 -->", "Fixes #99"], ids=["hidden", "not there"])
+async def test_a_pull_request_that_names_no_issue_stands_for_it(stage: Stage, named: str) -> None:
+    pull = await proposed(stage, {"value.txt": "good\n"}, body=f"{named}\nIt is better so.")
     played = await stage.play(
         [scene("analyze_pull", "VERDICT=NO_ACTION_NEEDED\nREASON=it is fine as it is")], entry=entry_of(pull)
     )

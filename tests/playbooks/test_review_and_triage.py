@@ -214,6 +214,9 @@ async def test_with_nothing_in_scope_the_run_completes_without_a_fix(stage: Stag
     played = await stage.play([ANALYZE, IMPLEMENT, review, verify, FIX])
     assert (played.outcome, played.document["rounds"]) == ("proven", 0)
     assert [step for step, _ in await agents(stage, played.document["run"])][2:] == ["review", "verify"]
+    after = played.steps[played.steps.index("ask:verify") + 1 :]
+    assert {"check:reproducer", "observe:required_checks", "observe:base"} <= set(after)
+    assert played.document["gate"] == {"open": True, "reasons": [], "notes": ["the forge names no required checks"]}
     assert "Resolution Complete" in (await stage.comments(f"pr-{played.document['pull_request']['number']}"))[-1].body
 
 

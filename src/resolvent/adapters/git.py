@@ -32,6 +32,9 @@ _SETTINGS = {
     "attr.tree": "",
     "core.attributesFile": "/dev/null",
     "core.excludesFile": "/dev/null",
+    # What the record speaks of must outlive a power loss as the record does; one wait for many objects.
+    "core.fsync": "committed,loose-object,reference",
+    "core.fsyncMethod": "batch",
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.protectHFS": "true",
@@ -45,6 +48,8 @@ _SETTINGS = {
 # Kept in the repository itself too: a person's `git gc`, or a push from another process, obeys them as well.
 _BARE = """\
 [core]
+\tfsync = committed,loose-object,reference
+\tfsyncMethod = batch
 \thooksPath = /dev/null
 [gc]
 \tauto = 0

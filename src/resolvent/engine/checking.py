@@ -44,7 +44,7 @@ async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any
         tail=output[1][-QUOTED_CHARACTERS:],
     )
     await world.journal.save_evidence(request.run, evidence)
-    await world.workspace.drop(branch.id)
+    await world.drop(branch.id)
     return {"evidence": evidence.model_dump(mode="json"), "summary": f"{evidence.execution}, exit {evidence.exit}"}
 
 

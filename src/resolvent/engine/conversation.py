@@ -135,7 +135,7 @@ async def _repaired(world: World, turn: _Turn, branch: Branch, *, error: Malform
         "Give the same answer again, complete, in the required form. Change no files.\n" + _form(turn.model)
     )
     _, reply = await _take_turn(world, turn, scratch, text=text, name=f"{tries}.2")
-    await world.workspace.drop(scratch.id)
+    await world.drop(scratch.id)
     return _fitting(turn, reply)
 
 

@@ -30,8 +30,26 @@ VERBS: dict[str, Work] = {
 async def perform(world: World, asked: dict[str, Any]) -> dict[str, Any]:
     """Do what was asked and return `{"ok": …}` or `{"error": …}`; nothing is ever raised into the library."""
     request = Request.model_validate(asked)
-    started_at = world.clock.now()
-    row = StepRow(
+    row = _row(world, request)
+    await world.journal.save_step(row)
+    begun = StepStarted(step=request.id, verb=request.verb, title=request.title)
+    await world.journal.tell(request.run, begun, at=row.started_at, key=f"{request.id}:started")
+    world.boundary("before", request.id)
+    result = await _result(world, request)
+    world.boundary("between", request.id)
+    await _record(world, request, row, result)
+    return result
+
+
+async def give_up(world: World, asked: dict[str, Any], error: ResolventError) -> dict[str, Any]:
+    """Record that a verb broke with this error: what is not on record as failed would never be tried again."""
+    request, result = Request.model_validate(asked), {"error": dump_error(error)}
+    await _record(world, request, _row(world, request), result)
+    return result
+
+
+def _row(world: World, request: Request) -> StepRow:
+    return StepRow(
         id=request.id,
         run=request.run,
         key=request.key,
@@ -40,16 +58,8 @@ async def perform(world: World, asked: dict[str, Any]) -> dict[str, Any]:
         title=request.title,
         attempt=request.attempt,
         position=request.position,
-        started_at=started_at,
+        started_at=world.clock.now(),
     )
-    await world.journal.save_step(row)
-    begun = StepStarted(step=request.id, verb=request.verb, title=request.title)
-    await world.journal.tell(request.run, begun, at=started_at, key=f"{request.id}:started")
-    world.boundary("before", request.id)
-    result = await _result(world, request)
-    world.boundary("between", request.id)
-    await _record(world, request, row, result)
-    return result
 
 
 async def _result(world: World, request: Request) -> dict[str, Any]:

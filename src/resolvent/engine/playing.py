@@ -118,15 +118,5 @@ async def end(world: World, row: RunRow, outcome: Outcome) -> None:
     # Whoever must look at a run that did not end well finds its branches as they were left.
     if EXIT_CODES[outcome.outcome] == 0:
         for branch in await journal.branches(row.id):
-            await _dropped(world, branch.id)
+            await world.drop(branch.id)
     await journal.end_run(row.id, outcome=outcome.outcome, reason=outcome.reason, result=document)
-
-
-async def _dropped(world: World, branch: str) -> None:
-    """Files that cannot be removed, such as another user's, are a nuisance and no reason to call a run failed."""
-    try:
-        await world.workspace.drop(branch)
-    except StoreBusy:
-        raise
-    except ResolventError:
-        return

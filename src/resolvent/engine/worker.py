@@ -8,9 +8,8 @@ from typing import Any
 from resolvent.domain.outcome import CalledOff
 from resolvent.domain.record import Due, RunRow
 from resolvent.engine.durable import Durable, Result
-from resolvent.engine.perform import perform
+from resolvent.engine.perform import give_up, perform
 from resolvent.engine.playing import Play, Playbook, Waiting, end, parked
-from resolvent.engine.requests import dump_error
 from resolvent.engine.world import World
 from resolvent.errors import Bug, StoreBusy
 
@@ -94,11 +93,9 @@ class Worker:
 
     async def _perform(self, request: dict[str, Any]) -> Result:
         """A verb's work for the library."""
-
-        async def failed(error: BaseException) -> Result:
-            return {"error": dump_error(_bug(error))}
-
-        return await self._guarded(perform(self._world, request), otherwise=failed)
+        return await self._guarded(
+            perform(self._world, request), otherwise=lambda error: give_up(self._world, request, _bug(error))
+        )
 
     async def _play(self, id: str) -> Result:
         """A play for the library: `run~n`."""

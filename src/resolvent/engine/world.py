@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from resolvent.domain.record import AgentChoice
-from resolvent.errors import StepFailed
+from resolvent.errors import ResolventError, StepFailed, StoreBusy
 from resolvent.ports import Agent, Clock, Forge, Jobs, Journal, Repository, Workspace
 
 Kind = Literal["agents", "checks", "effects"]
@@ -82,3 +82,12 @@ class World:
     boundary: Callable[[str, str], None] = nothing
     # Set once, when this process is about to end: no verb begins any more.
     draining: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def drop(self, branch: str) -> None:
+        """Remove a branch; files that cannot be removed, such as another user's, are a nuisance and fail nothing."""
+        try:
+            await self.workspace.drop(branch)
+        except StoreBusy:
+            raise
+        except ResolventError:
+            return

@@ -128,7 +128,7 @@ DECIDE = """
 UPDATE decisions SET answer = :answer, answered_by = :by, reason = :reason, answered_at = :at
 WHERE run = :run AND key = :key AND answer IS NULL
 """
-WITHDRAW = "DELETE FROM decisions WHERE run = :run AND answer = :answer"
+WITHDRAW = "DELETE FROM decisions WHERE run = :run AND (answer = :answer OR answer IS NULL)"
 
 TOLD = "SELECT seq FROM events WHERE run = :run AND key = :key"
 TELL = """
