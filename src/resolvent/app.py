@@ -174,6 +174,8 @@ class App:
     async def decide(self, id: str, choice: str, *, by: str, reason: str = "") -> Decision:
         """Answer the open question of a waiting run and queue it again."""
         journal, row = await self.home.journal(), await self.run(id)
+        if row.state == "ended":
+            raise UsageError(f"{row.id} has ended: {row.outcome}", hint=f"resolvent show {row.id}")
         questions = [item.question for item in await journal.decisions(row.id) if item.answer is None]
         if not questions:
             raise UsageError(f"{row.id} asks nothing", hint=f"resolvent show {row.id}")
@@ -185,14 +187,24 @@ class App:
         return decision
 
     async def merge(self, reference: str, *, expect: str = "") -> PullRequest:
-        """Merge a pull request at the head it has now; with `expect`, only if that is the commit it starts."""
+        """Merge a pull request at a head that a run judged and found open, or at the commit a person names."""
         forge, repository = await self.home.forge(), await self.home.git_repository()
         await forge.sync(self.home.repository)
         pull = await forge.pull_request(reference)
         if not pull.head_commit.startswith(expect):
             raise HeadMoved(f"{pull.url} is at {pull.head_commit}", hint=f"resolvent pr show {pull.number}")
+        if not expect and not await self._judged_open(pull.head_commit):
+            raise UsageError(
+                f"no run found the gate of {pull.head_commit[:12]} open, the head of {pull.url}",
+                hint=f"resolvent pr merge {pull.number} --commit {pull.head_commit[:12]}  # if you judged it yourself",
+            )
         change = await repository.change(await forge.fetch(repository.path, pull.head_commit))
         return await forge.merge(pull, expect=change)
+
+    async def _judged_open(self, commit: str) -> bool:
+        ended = await (await self.home.journal()).runs(states=("ended",), limit=10_000)
+        results = [row.result for row in ended if row.result and row.result["change"] == commit]
+        return any(result["gate"] and result["gate"]["open"] for result in results)
 
     async def retry(self, id: str, *, refresh: bool = False) -> RunRow:
         """Try an ended run's failed steps once more; with refresh, on newly read inputs."""

@@ -82,3 +82,25 @@ def test_an_existing_pull_request_is_continued_and_no_other_is_opened(place: Pla
     said = place("resolve", "--pr", "2", "--unsafe", "--json")
     assert said.code == 0 and said.json["subject"] == "pr-2" and said.json["outcome"] == "declined"
     assert [pull["number"] for pull in place("pr", "ls", "--json").json] == [first["pull_request"]["number"]]
+
+
+def test_a_head_that_no_run_judged_is_merged_only_by_its_name(place: Place) -> None:
+    document = place("resolve", "1", "--unsafe", "--json").json
+    line = next(word for word in place("pr", "show", "2").out.split() if word.endswith("forge.git"))
+    place.git("fetch", "-q", line, "resolvent/issue-1")
+    place.git("checkout", "-q", "FETCH_HEAD")
+    (place.project / "value.txt").write_text("whatever\n", encoding="utf-8")
+    place.git("commit", "-qam", "by hand")
+    place.git("push", "-q", line, "HEAD:resolvent/issue-1")
+    mine = place.git("rev-parse", "HEAD").strip()
+    place.git("checkout", "-q", "main")
+    said = place("pr", "merge", "2")
+    assert said.code == 2 and mine[:12] in said.err and document["change"] != mine
+    assert place("pr", "merge", "2", "--commit", mine[:12]).code == 0
+
+
+def test_a_question_of_a_run_that_has_ended_takes_no_answer(place: Place) -> None:
+    assert place("resolve", "1", "--unsafe", "--merge", "ask").code == 3
+    assert place("cancel").code == 0
+    said = place("decide", "last", "merge")
+    assert said.code == 2 and "has ended: cancelled" in said.err

@@ -303,7 +303,9 @@ async def test_no_signal_is_ignored_or_blocked_though_ours_are(place: Place) -> 
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for number, before in ours.items():
             signal.signal(number, before)
-    assert {line.split()[1] for line in place.jobs.output("job").read_text().splitlines()} == {"0" * 16}
+    masks = [int(line.split()[1], 16) for line in place.jobs.output("job").read_text().splitlines()]
+    # Signals 32 and 33 belong to the C library: no program can change what it inherited of them.
+    assert [mask & ~(0b11 << 31) for mask in masks] == [0, 0]
 
 
 async def test_streams_kept_apart_go_to_two_files(place: Place) -> None:
@@ -574,7 +576,8 @@ async def test_output_after_a_loss_is_dropped_too_for_a_gap_would_look_whole(
     job = place.job(f"head -c 1000000 /dev/zero; rm {place.root}/big; echo after")
     program = DRIVER.replace("print(", "(Path(root) / 'big').write_bytes(bytes(100_000))\nprint(")
     said = tiny_disk(
-        program + "sys.stdout.buffer.write((Path(root) / 'job' / 'output').read_bytes()[-5:])", job.model_dump_json()
+        program + "sys.stdout.flush()\nsys.stdout.buffer.write((Path(root) / 'job' / 'output').read_bytes()[-5:])",
+        job.model_dump_json(),
     )
     exit, end = said.split("\n")
     assert JobExit.model_validate_json(exit).message == "output was lost: No space left on device"

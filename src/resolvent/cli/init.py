@@ -39,7 +39,8 @@ def init(
     if agent is not None and existing == [configuration]:
         # The file that is there is somebody's work: it gets nothing but advice.
         _write(agent, _example(), executable=True)
-        print(f"wrote {agent}\nnext: add this to {configuration}\n\n{_definition(example_agent)}")
+        print(f"wrote {agent}\nnext: say this in {configuration}, in the [agents] it has if it has one\n")
+        print(_definition(example_agent))
         return
     if existing:
         raise UsageError(f"{existing[0]} exists already", hint="resolvent init --force overwrites it")

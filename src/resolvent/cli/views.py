@@ -140,7 +140,9 @@ class LiveScreen:
         usd = sum(job.usage.usd for job in jobs)
         tokens = sum(job.usage.input_tokens + job.usage.output_tokens for job in jobs)
         parts = [row.id, seconds(max(0.0, now - row.created_at)), money(usd), f"{count(tokens)} tokens"]
-        return self._progress.terminal.paint(f"   {' · '.join(parts)}   Ctrl-C leaves it running", "dim")
+        return self._progress.terminal.paint(
+            f"   {' · '.join(parts)}   Ctrl-C leaves it, its agents finish their step", "dim"
+        )
 
 
 def _worth_a_line(step: Step, now: float) -> bool:

@@ -17,5 +17,8 @@ async def supervise(world: World, row: JobRow, job: Job) -> tuple[JobRow, JobExi
     ended = row.model_copy(update={"state": "ended", "ending": exit.ending, "exit": exit.exit, "seconds": exit.seconds})
     await world.journal.save_job(ended)
     if exit.ending == "cancelled":
-        raise StepFailed(f"{row.name} was cancelled while it ran")
+        if row.run in world.slots.called_off:
+            raise StepFailed(f"{row.name} was cancelled while it ran")
+        # Stopped by a person who only left: the run goes on with another attempt when somebody works on it again.
+        raise JobLost(f"{row.name} was stopped while it ran")
     return ended, exit

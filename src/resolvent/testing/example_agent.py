@@ -9,7 +9,7 @@ The contract, whole:
   stdin       the prompt, with the form of the answer at its end.
   stdout      yours. Everything is kept (`resolvent logs`), and the end of it may be the answer as tokens.
   stderr      yours too: what you print here people see live in `resolvent watch`.
-  exit 0      you ran. Anything else is a failed step.
+  exit 0      you ran. 75 means try again later; anything else is a failed step.
   environment RESOLVENT_RUN      the run
               RESOLVENT_STEP     what is asked: analyze, analyze_pull, implement, improve, review, verify, fix
               RESOLVENT_ATTEMPT  1, or more when the step is tried again

@@ -86,6 +86,8 @@ class CommandAgent:
                 hint=f"realpath {program}  # and name that in agents.{self.name}.command",
             )
         found = shutil.which(program, path=path) if program else None
+        if found is None and Path(program).is_file():
+            raise AgentMissing(f"agent {self.name}: {program} is not executable", hint=f"chmod +x {program}")
         if found is None:
             raise AgentMissing(
                 f"agent {self.name}: there is no program {program!r} that can be run, looked for in {path}",
