@@ -31,14 +31,15 @@ class Session:
         await (await self._home.journal()).ask_to_cancel(run)
         await self._until(lambda: self._ended(run))
 
-    async def serve(self) -> None:
-        """Work for ever; DaemonRunning when another process does."""
+    async def serve(self, *, began: Callable[[], None]) -> None:
+        """Work for ever, and say so once the store is ours; DaemonRunning when another process works."""
 
         async def never() -> bool:
             return False
 
         lock = DaemonLock(self._home.store_url)
         await lock.take()
+        began()
         try:
             await self._work(never)
         finally:

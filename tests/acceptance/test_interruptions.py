@@ -34,6 +34,13 @@ def wait_for_agent(tmp_path: Path) -> None:
     assert (tmp_path / "started").read_text(encoding="utf-8") == "here\n"
 
 
+def serving(place: Place) -> subprocess.Popen[str]:
+    """A daemon that holds the store: it says so only then."""
+    daemon = place.start("serve")
+    assert daemon.stderr is not None and daemon.stderr.readline().startswith("working on ")
+    return daemon
+
+
 def test_the_first_ctrl_c_leaves_within_two_seconds_and_the_agent_goes_on(
     place: Place, held: Callable[[], None], tmp_path: Path
 ) -> None:
@@ -89,11 +96,11 @@ def test_two_runs_on_one_issue_are_refused(place: Place, held: Callable[[], None
 
 
 def test_a_second_daemon_is_refused_and_names_the_first(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
-    daemon = place.start("serve")
+    daemon = serving(place)
     run = place.start("resolve", "1", "--unsafe", "--json")
     wait_for_agent(tmp_path)
     second = place("serve")
-    assert second.code == 5 and str(daemon.pid) in second.err
+    assert second.code == 5 and str(daemon.pid) in second.err and "working on" not in second.err
     held()
     assert run.wait(timeout=60) == 0
     daemon.send_signal(signal.SIGTERM)
@@ -101,7 +108,7 @@ def test_a_second_daemon_is_refused_and_names_the_first(place: Place, held: Call
 
 
 def test_a_follower_takes_over_when_the_worker_dies(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
-    daemon = place.start("serve")
+    daemon = serving(place)
     run = place.start("resolve", "1", "--unsafe", "--json")
     wait_for_agent(tmp_path)
     daemon.kill()

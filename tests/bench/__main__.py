@@ -41,7 +41,10 @@ async def main(rounds: int) -> list[Figure]:
     figures = []
     with tempfile.TemporaryDirectory(prefix="resolvent-bench-") as place:
         figures += await handovers(Path(place) / "handover")
-        figures += await resolves(Path(place), rounds=rounds)
+        figures += await resolves(Path(place) / "as-found", rounds=rounds, name="full resolve, PATH as found", bar=None)
+        # The sample's checks call python3 thirteen times; a version manager's shim before it is not ours to be quick.
+        os.environ["PATH"] = f"{Path(sys.executable).resolve().parent}:{os.environ['PATH']}"
+        figures += await resolves(Path(place) / "direct", rounds=rounds, name="full resolve, no python3 shim", bar=2.5)
     figures += cold_starts(rounds=max(5, rounds))
     return figures
 
@@ -88,8 +91,9 @@ async def gaps_between_jobs(stage: Stage, run: str) -> list[float]:
     return [(started - ended) / 1e6 for (_, ended), (started, _) in pairwise(times)]
 
 
-async def resolves(place: Path, *, rounds: int) -> list[Figure]:
+async def resolves(place: Path, *, rounds: int, name: str, bar: float | None) -> list[Figure]:
     """The demo's whole story with agents that answer at once, and a replay of it."""
+    place.mkdir()
     full, replays, verbs = [], [], 0
     for n in range(rounds):
         directory = place / f"resolve-{n}"
@@ -108,7 +112,7 @@ async def resolves(place: Path, *, rounds: int) -> list[Figure]:
         replays.append(await replay(stage, run))
         await stage.close()
     return [
-        Figure("full resolve, instant agents", statistics.median(full), "s", 2.5, f"{verbs} verbs, median of {rounds}"),
+        Figure(name, statistics.median(full), "s", bar, f"{verbs} verbs, instant agents, median of {rounds}"),
         Figure("replay of a finished run", statistics.median(replays), "s", 0.25, f"{verbs} verbs, median of {rounds}"),
     ]
 
@@ -170,8 +174,6 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    # The sample project's checks call python3: a version manager's shim before it would be measured, not we.
-    os.environ["PATH"] = f"{Path(sys.executable).resolve().parent}:{os.environ['PATH']}"
     measured = asyncio.run(main(asked.rounds))
     sys.stdout.write((json.dumps([one._asdict() for one in measured]) if asked.json else table(measured)) + "\n")
     sys.exit(any(one.bar is not None and one.value > one.bar for one in measured))

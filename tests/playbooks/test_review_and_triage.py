@@ -217,7 +217,9 @@ async def test_with_nothing_in_scope_the_run_completes_without_a_fix(stage: Stag
     after = played.steps[played.steps.index("ask:verify") + 1 :]
     assert {"check:reproducer", "observe:required_checks", "observe:base"} <= set(after)
     assert played.document["gate"] == {"open": True, "reasons": [], "notes": ["the forge names no required checks"]}
-    assert "Resolution Complete" in (await stage.comments(f"pr-{played.document['pull_request']['number']}"))[-1].body
+    comments = await stage.comments(f"pr-{played.document['pull_request']['number']}")
+    assert "(blocking merge)\n- none" in comments[0].body
+    assert "Resolution Complete" in comments[-1].body
 
 
 @pytest.mark.conforms("S0.19", "S0.18", "S1.31")

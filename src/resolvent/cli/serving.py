@@ -17,13 +17,12 @@ from resolvent.working import Session
 async def serve_runs(directory: Path | None, overrides: tuple[str, ...], *, until_idle: bool, json: bool) -> None:
     """Work, and say what happens, until the work or a signal ends it."""
     async with opened(directory, overrides) as app:
-        session = Session(app.home)
-        worked = asyncio.ensure_future(session.serve_until_idle() if until_idle else session.serve())
+        session, said = Session(app.home), f"working on {app.home.repository}, Ctrl-C to stop"
+        work = session.serve_until_idle() if until_idle else session.serve(began=lambda: stderr().say(said))
+        worked = asyncio.ensure_future(work)
         told = asyncio.ensure_future(_tell(app, json))
         stop = Stopping(app, session)
         stop.listen()
-        if not until_idle:
-            stderr().say(f"working on {app.home.repository}, Ctrl-C to stop")
         try:
             await asyncio.wait((worked, told), return_when=asyncio.FIRST_COMPLETED)
             await worked
