@@ -51,11 +51,8 @@ class App:
 
     async def submit(self, asked: Submission) -> tuple[RunRow, tuple[str, ...]]:
         """Freeze the inputs, claim the subject and queue the run; also returns warnings for the person."""
-        if not asked.unsafe:
-            raise UsageError(
-                "agents would run without a sandbox: copy-on-write branches are not in this version",
-                hint="add --unsafe if you trust your agents on this machine",
-            )
+        # Nothing is queued that could not be confined: never silently weaker.
+        await self.home.require_walls(unsafe=asked.unsafe)
         forge, journal = await self.home.forge(), await self.home.journal()
         synced = await forge.sync(self.home.repository)
         inputs = await self._freeze(asked)
@@ -104,6 +101,7 @@ class App:
             prompts=collect(self.home.repository),
             design_comment=comment,
             design_comment_url=asked.design_comment,
+            unsafe=asked.unsafe,
         )
 
     async def _subject(self, entry: Entry) -> tuple[Issue, PullRequest | None]:
@@ -147,7 +145,7 @@ class App:
         if id in ("", "last"):
             newest = await journal.runs(limit=1)
             if not newest:
-                raise NotFound("there is no run yet", hint="resolvent resolve 1 --unsafe")
+                raise NotFound("there is no run yet", hint="resolvent resolve 1")
             return newest[0]
         return await journal.run(id)
 
@@ -275,4 +273,7 @@ def _submission_of(row: RunRow) -> Submission:
         raise UsageError("a run that came from a file cannot be refreshed", hint="resolvent resolve --file …")
     entry = Entry(kind="pull" if pull else "issue", reference=str(pull.number if pull else issue.number))
     given = row.inputs.design_comment_url
-    return Submission(entry=entry, playbook=row.playbook, base=row.inputs.base_branch, design_comment=given)
+    unsafe = row.inputs.unsafe
+    return Submission(
+        entry=entry, playbook=row.playbook, base=row.inputs.base_branch, design_comment=given, unsafe=unsafe
+    )

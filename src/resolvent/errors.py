@@ -7,11 +7,13 @@ ResolventError
 │   ├── UnknownPlaybook
 │   ├── NotFound
 │   ├── SubjectTaken
-│   └── AgentMissing
+│   ├── AgentMissing
+│   └── NoSandbox
 ├── Unavailable       the world may heal: retried with backoff, then parked
 │   ├── AgentBusy
 │   ├── ForgeDown
 │   ├── StoreBusy
+│   ├── BranchBusy
 │   └── DaemonRunning
 ├── StepFailed        this step will not succeed: the run escalates
 │   ├── MalformedAnswer
@@ -72,6 +74,10 @@ class AgentMissing(UsageError):
     """The program of a configured agent cannot be started."""
 
 
+class NoSandbox(UsageError):
+    """Nothing on this machine can confine a job as it was asked for."""
+
+
 class Unavailable(ResolventError):
     """The world may heal."""
 
@@ -88,6 +94,10 @@ class ForgeDown(Unavailable):
 
 class StoreBusy(Unavailable):
     """The store is locked, full, or away."""
+
+
+class BranchBusy(Unavailable):
+    """Another job runs in this branch."""
 
 
 class DaemonRunning(Unavailable):

@@ -8,7 +8,7 @@ from resolvent.domain.change import Change, Evidence, File
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
 from resolvent.domain.gate import Finding
-from resolvent.domain.job import Branch, Job, JobExit, Reply, Task
+from resolvent.domain.job import Branch, Job, JobExit, Kept, Reply, Task
 from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.domain.subject import Comment, Issue, PullRequest, RequiredCheck
 
@@ -32,8 +32,8 @@ class Agent(Protocol):
     def ready(self) -> None:
         """AgentMissing, with what to type, when its program cannot be started."""
 
-    def job(self, task: Task, *, id: str, cwd: str) -> Job:
-        """The process to start for this turn; AgentMissing when its program is not there."""
+    def job(self, task: Task, *, id: str) -> Job:
+        """The process to start for this turn in a branch; AgentMissing when its program is not there."""
 
     def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
         """Read what the ended process left; AgentFailed or AgentTimedOut when it did not end well."""
@@ -77,7 +77,7 @@ class Repository(Protocol):
 
 
 class Workspace(Protocol):
-    """Branches: copies of files that agents and checks may change. No git runs in them."""
+    """Branches: copy-on-write forks of files that agents and checks may change, one job at a time."""
 
     async def root(self, change: Change, *, id: str) -> Branch:
         """A branch that holds exactly the commit's tree. Asking again for the same id returns the same branch."""
@@ -85,8 +85,14 @@ class Workspace(Protocol):
     async def fork(self, parent: Branch, *, id: str) -> Branch:
         """A child with everything the parent's last job left; rebuilt from its commit if the parent is gone."""
 
-    def path(self, branch: Branch) -> Path:
-        """Where its files are."""
+    async def enter(self, branch: Branch, job: Job, *, private: str, unsafe: bool = False) -> Job:
+        """The job as it runs inside the branch, which it occupies until it ended; BranchBusy while another job does.
+
+        Asking again for the same job is fine. NoSandbox where there are no walls, unless `unsafe` says so.
+        """
+
+    def inside(self, private: str) -> str:
+        """Where a job in a branch finds its private directory."""
 
     async def lay(self, branch: Branch, files: Sequence[File], *, base: Change) -> None:
         """Put a reproducer's files over a branch; ExportRefused for a path that the base tracks."""
@@ -97,8 +103,23 @@ class Workspace(Protocol):
     def ignored(self, branch: Branch) -> tuple[str, ...]:
         """What its last export left out because the commit's own rules ignore it."""
 
+    async def snapshot(self, branch: Branch) -> None:
+        """Seal what the branch holds now: no later job changes it under its children, no power loss takes it."""
+
+    async def read(self, branch: Branch, path: str) -> bytes:
+        """A file of the branch as data; NotFound when there is none, or when it is no regular file."""
+
+    async def kept(self) -> tuple[Kept, ...]:
+        """All branches there are, oldest first."""
+
     async def drop(self, branch: str) -> None:
-        """Remove its files. Unknown: nothing to do."""
+        """Remove a branch that nobody needs, with whatever is in it. Unknown: nothing to do."""
+
+    async def delete(self, branch: str) -> str | None:
+        """Remove a branch; work in it that nobody published is kept first under the ref that is returned."""
+
+    async def close(self) -> None:
+        """Let go of whatever is open."""
 
 
 class Forge(Protocol):

@@ -9,7 +9,7 @@ from typing import Literal
 
 from resolvent.domain.job import Limits
 from resolvent.domain.record import AgentChoice
-from resolvent.errors import ConfigError
+from resolvent.errors import ConfigError, NotFound
 from resolvent.places import configuration_files, environment, state_directory, store_file
 from resolvent.settings_layers import Key, Layer, blamed, file_layer, flag_layer, merged, refuse
 from resolvent.settings_sections import BUILT_IN, FORGE_TOKENS, AgentDefinition, Settings
@@ -20,6 +20,7 @@ __all__ = [
     "Settings",
     "agent_choice",
     "agent_environment",
+    "agent_named",
     "environment",
     "forge_token",
     "load",
@@ -77,14 +78,27 @@ def _use(name: str, definition: AgentDefinition) -> str:
 def agent_choice(settings: Settings, role: Role) -> AgentChoice:
     """Who plays a role, as a run freezes it; paths of the command are those of the repository, not of a branch."""
     agents = settings.agents
-    name, _, model = (getattr(agents, role) or agents.reader).partition(":")
-    definition = agents.defined[name]
+    return agent_named(settings, getattr(agents, role) or agents.reader)
+
+
+def agent_named(settings: Settings, named: str) -> AgentChoice:
+    """The agent of that name, or `name:model`; NotFound, with those there are, when none is defined."""
+    defined = settings.agents.defined
+    name, _, model = named.partition(":")
+    if name not in defined:
+        raise NotFound(
+            f"there is no agent {name[:80]!a}; there are: {', '.join(sorted(defined))}",
+            hint="define it in resolvent.toml, under [agents.NAME]",
+        )
+    definition = defined[name]
     return AgentChoice(
         name=name,
         use=_use(name, definition),
         command=tuple(_placed(word, settings.directory, first=not at) for at, word in enumerate(definition.command)),
         env=definition.env,
         model=model or definition.model,
+        reads=definition.reads,
+        writes=definition.writes,
         limits=Limits(
             wall_s=definition.wall or settings.sandbox.wall, idle_s=definition.idle, output_bytes=definition.output
         ),

@@ -62,6 +62,20 @@ def _store_url(value: str) -> str:
     return value
 
 
+def _host_and_port(value: str) -> str:
+    host = r"(?:[A-Za-z0-9_-]+\.)*[A-Za-z0-9_-]+|\[[0-9A-Fa-f:.]+\]"
+    found = re.fullmatch(rf"(?:private!)?(?:{host}):(\d{{1,5}})", value, re.ASCII)
+    if not found or not 0 < int(found[1]) < 65536:
+        raise ValueError('must be "host:port", as in "api.example.com:443", or "private!host:port" for one of your own')
+    return value.lower()
+
+
+def _absolute(value: str) -> str:
+    if not value.startswith(("/", "~/")) or "\0" in value:
+        raise ValueError('must be absolute, or begin with "~/"')
+    return value
+
+
 def _allowed(name: str) -> str:
     if not re.fullmatch(_NAME, name):
         raise ValueError("must hold names of variables, never values")
@@ -117,6 +131,9 @@ class AgentDefinition(Value):
     wall: Duration | None = None
     idle: Duration | None = None
     output: Size = 64 << 20
+    # Paths of the host its box shows besides the system and what the command names.
+    reads: tuple[Annotated[str, AfterValidator(_absolute)], ...] = ()
+    writes: tuple[Annotated[str, AfterValidator(_absolute)], ...] = ()
 
 
 class AgentSettings(Value):
@@ -138,12 +155,18 @@ class AgentSettings(Value):
 class SandboxSettings(Value):
     """What a branch may reach and take."""
 
-    rung: Literal["auto", "plain"] = "auto"
-    network: tuple[str, ...] = ()
+    rung: Literal["auto", "overlay", "memory", "copy", "landlock", "plain"] = "auto"
+    network: tuple[Annotated[str, AfterValidator(_host_and_port)], ...] = ()
+    # Directories of the host that jobs see read-only, such as the tools in a person's home.
+    reads: tuple[Annotated[str, AfterValidator(_absolute)], ...] = ()
     cpu: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     memory: Size | None = None
     disk: Size | None = None
+    processes: int = Field(default=1024, ge=1)
     wall: Duration = 7200.0
+    # How long the branches of an ended run stay, and how much all branches may take together.
+    keep: Patience = 7 * 86400.0
+    quota: Size | None = None
 
 
 class StoreSettings(Value):

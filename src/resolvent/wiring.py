@@ -1,23 +1,28 @@
 """Adapters by name: how a repository's settings become a world."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from resolvent.domain.record import AgentChoice
-from resolvent.errors import AgentMissing, ConfigError
+from resolvent.errors import AgentMissing, ConfigError, NoSandbox
 from resolvent.ports import Agent, Clock
 from resolvent.settings import Settings, agent_environment, load, state_directory, store_url
 
 if TYPE_CHECKING:
     from resolvent.adapters.forges.local import LocalForge
+    from resolvent.adapters.jobs.supervised import SupervisedJobs
     from resolvent.adapters.journal.journal import StoredJournal
-    from resolvent.adapters.workspace.copy import CopyWorkspace
     from resolvent.adapters.workspace.repository import TrustedRepository
+    from resolvent.adapters.workspace.rungs import Rung
+    from resolvent.domain.job import Limits
     from resolvent.engine.world import World
+    from resolvent.ports import Workspace
 
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DISK_BYTES = 20 << 30
 
 
 @dataclass
@@ -81,15 +86,70 @@ class Home:
             self._opened["repository"] = await TrustedRepository.open(self.state / "repo.git")
         return self._opened["repository"]  # type: ignore[return-value]
 
-    async def workspace(self) -> "CopyWorkspace":
-        from resolvent.adapters.workspace.copy import CopyWorkspace
+    async def rung(self) -> "Rung":
+        """How branches are kept apart on this machine; NoSandbox, with what to do, when they cannot be as asked."""
+        if "rung" not in self._opened:
+            from resolvent.adapters.workspace.rungs import find
 
-        await self.git_repository()
-        return CopyWorkspace(self.state)
+            path = self.environ.get("PATH", PLAIN_PATH)
+            self._opened["rung"] = await find(self.state, wanted=self.settings.sandbox.rung, path=path)
+        return self._opened["rung"]  # type: ignore[return-value]
+
+    async def require_walls(self, *, unsafe: bool) -> None:
+        """NoSandbox when jobs would run without walls and nobody said that they may."""
+        if (await self.rung()).kind is None and not unsafe:
+            raise NoSandbox(
+                'sandbox.rung = "plain" runs agents and checks as you, without walls',
+                hint="add --unsafe if you trust them on this machine, or look at: resolvent doctor",
+            )
+
+    async def workspace(self) -> "Workspace":
+        """Branches, as the rung keeps them."""
+        if "workspace" not in self._opened:
+            await self.git_repository()
+            rung, running = await self.rung(), self.jobs().running
+            sandbox = self.settings.sandbox
+            reads = tuple(self._expanded(path) for path in sandbox.reads)
+            walls = rung.walls(reads=reads, network=sandbox.network, limits=self._bounds())
+            if rung.overlay and walls:
+                from resolvent.adapters.workspace.overlay import OverlayWorkspace
+
+                place = Path(rung.sandbox)
+                self._opened["workspace"] = await OverlayWorkspace.open(
+                    self.state, sandbox=place, walls=walls, running=running, published=self._published
+                )
+            else:
+                from resolvent.adapters.workspace.copy import CopyWorkspace
+
+                self._opened["workspace"] = CopyWorkspace(self.state, walls=walls, running=running)
+        return self._opened["workspace"]  # type: ignore[return-value]
+
+    async def _published(self, commit: str) -> bool:
+        return await (await self.journal()).published(commit)
+
+    def jobs(self) -> "SupervisedJobs":
+        """The supervised processes of this repository."""
+        from resolvent.adapters.jobs.supervised import SupervisedJobs
+
+        return SupervisedJobs(self.state / "jobs")
+
+    def _expanded(self, path: str) -> str:
+        return path.replace("~", self.environ.get("HOME", ""), 1) if path.startswith("~/") else path
+
+    def _bounds(self) -> "Limits":
+        """What every box may take: as configured; and no more of the disk than anybody could mean."""
+        from resolvent.domain.job import Limits
+
+        sandbox = self.settings.sandbox
+        return Limits(
+            memory_bytes=sandbox.memory,
+            disk_bytes=sandbox.disk or DISK_BYTES,
+            processes=sandbox.processes,
+            cpus=sandbox.cpu,
+        )
 
     async def world(self) -> "World":
         """One of each port, ready for a worker."""
-        from resolvent.adapters.jobs.supervised import SupervisedJobs
         from resolvent.engine.world import Slots, World
 
         limits = self.settings.limits
@@ -98,7 +158,7 @@ class Home:
             forge=await self.forge(),
             repository=await self.git_repository(),
             workspace=await self.workspace(),
-            jobs=SupervisedJobs(self.state / "jobs"),
+            jobs=self.jobs(),
             clock=self.clock,
             agent=self.agent,
             slots=Slots(agents=limits.agents, checks=limits.checks),
@@ -110,7 +170,8 @@ class Home:
         """The adapter a configured agent uses."""
         environment = agent_environment(choice, self.environ, token=self.settings.forge.token)
         environment.setdefault("PATH", self.environ.get("PATH", PLAIN_PATH))
-        choice = choice.model_copy(update={"env": tuple(environment)})
+        seen = {name: tuple(self._expanded(path) for path in getattr(choice, name)) for name in ("reads", "writes")}
+        choice = choice.model_copy(update={"env": tuple(environment), **seen})
         if choice.use == "command":
             from resolvent.adapters.agents.command import CommandAgent
 
@@ -128,12 +189,14 @@ class Home:
         """A job's own HOME and TMPDIR, outside every workspace."""
         place = self.state / "private" / name
         for inner in ("home", "tmp"):
-            (place / inner).mkdir(mode=0o700, parents=True, exist_ok=True)
+            # What a job put in their place since is its own affair.
+            with suppress(FileExistsError):
+                (place / inner).mkdir(mode=0o700, parents=True)
         return str(place)
 
     async def close(self) -> None:
         """Close what was opened."""
-        for name in ("journal", "store"):
+        for name in ("journal", "store", "workspace"):
             if name in self._opened:
                 await self._opened[name].close()  # type: ignore[attr-defined]
         self._opened.clear()

@@ -52,5 +52,5 @@ def place(tmp_path: Path) -> Place:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A place where one run is proven; for tests that only read."""
     made = make_place(tmp_path_factory.mktemp("finished"))
-    assert made("resolve", "1", "--unsafe", "--json").code == 0
+    assert made("resolve", "1", "--json").code == 0
     return made

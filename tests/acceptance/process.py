@@ -78,13 +78,22 @@ class Place:
     def fifo(self, path: Path) -> None:
         os.mkfifo(path)
 
+    @property
+    def shared(self) -> Path:
+        """A directory that agents in their boxes may write to, whoever they run as."""
+        place = self.directory / "shared"
+        place.mkdir(exist_ok=True)
+        place.chmod(0o777)
+        return place
+
     def agent(self, text: str) -> None:
         """Let this shell script play every role."""
         script = self.directory / "agent.sh"
         script.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         script.chmod(0o755)
         (self.project / "resolvent.local.toml").write_text(
-            f'[agents]\nwriter = "shell"\nreader = "shell"\nshell = {{ use = "command", command = ["{script}"] }}\n',
+            f'[agents]\nwriter = "shell"\nreader = "shell"\n'
+            f'shell = {{ use = "command", command = ["{script}"], writes = ["{self.shared}"] }}\n',
             encoding="utf-8",
         )
 

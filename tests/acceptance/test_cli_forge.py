@@ -24,7 +24,7 @@ def test_an_issue_is_opened_shown_commented_and_closed(place: Place) -> None:
 
 def test_a_closed_issue_starts_no_run(place: Place) -> None:
     place("issue", "close", "1")
-    said = place("resolve", "1", "--unsafe")
+    said = place("resolve", "1")
     assert said.code == 2 and "closed" in said.err
 
 
@@ -43,7 +43,7 @@ def test_a_title_that_paints_the_terminal_is_shown_without_its_paint(place: Plac
 
 
 def test_a_pull_request_is_listed_shown_and_merged_at_its_exact_head(place: Place) -> None:
-    document = place("resolve", "1", "--unsafe", "--json").json
+    document = place("resolve", "1", "--json").json
     listed = place("pr", "ls", "--json").json
     assert [(pull["number"], pull["head_commit"]) for pull in listed] == [(2, document["change"])]
     shown = place("pr", "show", "2", "--json").json
@@ -62,7 +62,7 @@ def test_a_pull_request_is_listed_shown_and_merged_at_its_exact_head(place: Plac
 
 
 def test_a_required_check_is_reported_by_hand(place: Place, tmp_path: Path) -> None:
-    place("resolve", "1", "--unsafe")
+    place("resolve", "1")
     named = place("pr", "check", "2", "ci/build", "--required", "--json").json
     assert [(check["name"], check["state"]) for check in named] == [("ci/build", "pending")]
     (tmp_path / "log").write_bytes(b"it \xff broke\n")
@@ -77,15 +77,15 @@ def test_a_required_check_is_reported_by_hand(place: Place, tmp_path: Path) -> N
 
 @pytest.mark.conforms("S1.2")
 def test_an_existing_pull_request_is_continued_and_no_other_is_opened(place: Place) -> None:
-    first = place("resolve", "1", "--unsafe", "--json").json
+    first = place("resolve", "1", "--json").json
     place.agent('case "$RESOLVENT_STEP" in analyze_pull) echo VERDICT=INVALID ;; esac')
-    said = place("resolve", "--pr", "2", "--unsafe", "--json")
+    said = place("resolve", "--pr", "2", "--json")
     assert said.code == 0 and said.json["subject"] == "pr-2" and said.json["outcome"] == "declined"
     assert [pull["number"] for pull in place("pr", "ls", "--json").json] == [first["pull_request"]["number"]]
 
 
 def test_a_head_that_no_run_judged_is_merged_only_by_its_name(place: Place) -> None:
-    document = place("resolve", "1", "--unsafe", "--json").json
+    document = place("resolve", "1", "--json").json
     line = next(word for word in place("pr", "show", "2").out.split() if word.endswith("forge.git"))
     place.git("fetch", "-q", line, "resolvent/issue-1")
     place.git("checkout", "-q", "FETCH_HEAD")
@@ -100,7 +100,7 @@ def test_a_head_that_no_run_judged_is_merged_only_by_its_name(place: Place) -> N
 
 
 def test_a_question_of_a_run_that_has_ended_takes_no_answer(place: Place) -> None:
-    assert place("resolve", "1", "--unsafe", "--merge", "ask").code == 3
+    assert place("resolve", "1", "--merge", "ask").code == 3
     assert place("cancel").code == 0
     said = place("decide", "last", "merge")
     assert said.code == 2 and "has ended: cancelled" in said.err

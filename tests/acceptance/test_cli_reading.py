@@ -135,7 +135,7 @@ EVIL = r"printf 'seen\033]0;owned\007 \033[2Jand \302\233red\rgone\n'"
 
 def test_what_an_agent_prints_cannot_command_a_terminal(place: Place) -> None:
     place.agent(f"{EVIL}; {EVIL} >&2; echo VERDICT=NO_ACTION_NEEDED; echo 'REASON=because \033[31mred'")
-    assert place("resolve", "1", "--unsafe").code == 0
+    assert place("resolve", "1").code == 0
     seen = seen_on_a_terminal(place, "logs")
     assert "seen" in seen and "\x1b]" not in seen and "\x1b[2J" not in seen and "\x9b" not in seen
     assert "\x1b[31m" not in seen_on_a_terminal(place, "show")
@@ -146,7 +146,7 @@ def test_what_an_agent_prints_cannot_command_a_terminal(place: Place) -> None:
 
 
 def test_a_run_followed_on_a_terminal_leaves_its_story_and_report_there(place: Place) -> None:
-    seen = seen_on_a_terminal(place, "resolve", "1", "--unsafe")
+    seen = seen_on_a_terminal(place, "resolve", "1")
     for part in ("analyze", "NEED_FIX", "implement", "gate on", "proven", "git fetch"):
         assert part in seen
     # The cursor that was hidden while the screen lived is back.
@@ -155,7 +155,7 @@ def test_a_run_followed_on_a_terminal_leaves_its_story_and_report_there(place: P
 
 @pytest.mark.parametrize("choice", ["merge", "leave"])
 def test_a_question_is_shown_with_what_to_type_and_the_answer_goes_on(place: Place, choice: str) -> None:
-    said = place("resolve", "1", "--unsafe", "--merge", "ask")
+    said = place("resolve", "1", "--merge", "ask")
     assert said.code == 3 and "a person decides" in said.out
     run = place.outcome()["run"]
     assert f"resolvent decide {run} merge" in said.out and f"resolvent decide {run} leave" in said.out
@@ -169,7 +169,7 @@ def test_a_question_is_shown_with_what_to_type_and_the_answer_goes_on(place: Pla
 
 
 def test_a_fork_starts_anew_from_a_step(place: Place) -> None:
-    assert place("resolve", "1", "--unsafe").code == 0
+    assert place("resolve", "1").code == 0
     first = place.outcome()
     said = place("fork", "--from", "review", "--json")
     assert said.code == 0 and said.json["outcome"] == "proven" and said.json["run"] != first["run"]

@@ -92,7 +92,7 @@ def test_the_example_agent_makes_a_first_run_end_well(fresh: Place) -> None:
     fresh.git("commit", "-q", "-m", "resolvent")
     assert fresh("doctor").code == 0
     fresh("issue", "new", "Something is wrong")
-    said = fresh("resolve", "1", "--unsafe", "--json")
+    said = fresh("resolve", "1", "--json")
     assert said.code == 0 and said.json["outcome"] == "declined" and "example agent" in said.json["reason"]
 
 
@@ -138,7 +138,7 @@ def test_doctor_names_the_fix_for_a_missing_agent(fresh: Place) -> None:
     assert found.code == 2 and found.json["sound"] is False
     states = {probe["name"]: probe["state"] for probe in found.json["probes"]}
     assert states["agent writer"] == states["agent reader"] == "fault"
-    assert states["git"] == states["store"] == states["forge"] == "ok" and states["sandbox"] == "note"
+    assert states["git"] == states["store"] == states["forge"] == "ok" and states["sandbox"] in ("ok", "note")
     assert all(probe["fix"] for probe in found.json["probes"] if probe["state"] == "fault")
 
 

@@ -12,7 +12,7 @@ from .process import RESOLVENT, Place
 
 COMMANDS = (
     "demo", "init", "doctor", "resolve", "runs", "show", "diff", "evidence", "cost", "watch", "logs", "decide",
-    "cancel", "retry", "fork", "serve", "schema", "prove",
+    "cancel", "retry", "fork", "branch", "serve", "mcp", "schema", "prove",
     "issue new", "issue ls", "issue show", "issue comment", "issue close",
     "pr ls", "pr show", "pr merge", "pr check",
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_wrong_usage_is_an_object_for_programs(bare: Place) -> None:
     }
 
 
-@pytest.mark.parametrize("words", ["runs", "show", "issue ls", "pr ls", "resolve 1 --unsafe", "init", "watch"])
+@pytest.mark.parametrize("words", ["runs", "show", "issue ls", "pr ls", "resolve 1", "init", "watch"])
 def test_outside_a_repository_every_command_says_so(bare: Place, words: str) -> None:
     said = bare(*words.split(), "-C", str(bare.directory))
     assert said.code == 2 and "is in no git repository" in said.err and "git init" in said.err, said

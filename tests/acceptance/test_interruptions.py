@@ -16,9 +16,10 @@ from .process import Place, processes_holding
 @pytest.fixture
 def held(place: Place, tmp_path: Path) -> Callable[[], None]:
     """An agent that waits in its analysis; calling the fixture lets it go on."""
-    gate, started = tmp_path / "gate", tmp_path / "started"
-    os.mkfifo(gate)
-    os.mkfifo(started)
+    gate, started = place.shared / "gate", place.shared / "started"
+    for fifo in (gate, started):
+        os.mkfifo(fifo)
+        fifo.chmod(0o666)
     hold = f'if [ "$RESOLVENT_STEP" = analyze ]; then echo here > {started}; read x < {gate}; fi\n'
     place.agent(hold + HONEST)
     place.extra["STARTED"] = str(started)
@@ -29,9 +30,9 @@ def held(place: Place, tmp_path: Path) -> Callable[[], None]:
     return go_on
 
 
-def wait_for_agent(tmp_path: Path) -> None:
+def wait_for_agent(place: Place) -> None:
     """Blocks until the held agent has begun."""
-    assert (tmp_path / "started").read_text(encoding="utf-8") == "here\n"
+    assert (place.shared / "started").read_text(encoding="utf-8") == "here\n"
 
 
 def serving(place: Place) -> subprocess.Popen[str]:
@@ -44,8 +45,8 @@ def serving(place: Place) -> subprocess.Popen[str]:
 def test_the_first_ctrl_c_leaves_within_two_seconds_and_the_agent_goes_on(
     place: Place, held: Callable[[], None], tmp_path: Path
 ) -> None:
-    process = place.start("resolve", "1", "--unsafe")
-    wait_for_agent(tmp_path)
+    process = place.start("resolve", "1")
+    wait_for_agent(place)
     process.send_signal(signal.SIGINT)
     begun = time.monotonic()
     _, err = process.communicate(timeout=10)
@@ -60,8 +61,8 @@ def test_the_first_ctrl_c_leaves_within_two_seconds_and_the_agent_goes_on(
 
 
 def test_the_second_ctrl_c_ends_the_agents(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
-    process = place.start("resolve", "1", "--unsafe")
-    wait_for_agent(tmp_path)
+    process = place.start("resolve", "1")
+    wait_for_agent(place)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
     while "left" not in process.stderr.readline():
@@ -75,8 +76,8 @@ def test_the_second_ctrl_c_ends_the_agents(place: Place, held: Callable[[], None
 
 
 def test_kill_9_loses_nothing_and_repeats_nothing(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
-    process = place.start("resolve", "1", "--unsafe")
-    wait_for_agent(tmp_path)
+    process = place.start("resolve", "1")
+    wait_for_agent(place)
     process.kill()
     process.wait()
     held()
@@ -86,9 +87,9 @@ def test_kill_9_loses_nothing_and_repeats_nothing(place: Place, held: Callable[[
 
 
 def test_two_runs_on_one_issue_are_refused(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
-    process = place.start("resolve", "1", "--unsafe", "--json")
-    wait_for_agent(tmp_path)
-    second = place("resolve", "1", "--unsafe")
+    process = place.start("resolve", "1", "--json")
+    wait_for_agent(place)
+    second = place("resolve", "1")
     assert second.code == 2 and "issue-1" in second.err and "resolvent watch" in second.err
     held()
     assert process.wait(timeout=60) == 0
@@ -97,8 +98,8 @@ def test_two_runs_on_one_issue_are_refused(place: Place, held: Callable[[], None
 
 def test_a_second_daemon_is_refused_and_names_the_first(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     daemon = serving(place)
-    run = place.start("resolve", "1", "--unsafe", "--json")
-    wait_for_agent(tmp_path)
+    run = place.start("resolve", "1", "--json")
+    wait_for_agent(place)
     second = place("serve")
     assert second.code == 5 and str(daemon.pid) in second.err and "working on" not in second.err
     held()
@@ -109,8 +110,8 @@ def test_a_second_daemon_is_refused_and_names_the_first(place: Place, held: Call
 
 def test_a_follower_takes_over_when_the_worker_dies(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     daemon = serving(place)
-    run = place.start("resolve", "1", "--unsafe", "--json")
-    wait_for_agent(tmp_path)
+    run = place.start("resolve", "1", "--json")
+    wait_for_agent(place)
     daemon.kill()
     daemon.wait()
     held()
@@ -119,8 +120,8 @@ def test_a_follower_takes_over_when_the_worker_dies(place: Place, held: Callable
 
 
 def test_cancel_leaves_no_process_behind(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
-    process = place.start("resolve", "1", "--unsafe", "--json")
-    wait_for_agent(tmp_path)
+    process = place.start("resolve", "1", "--json")
+    wait_for_agent(place)
     said = place("cancel")
     assert said.code in (0, 1), said
     assert process.wait(timeout=30) == 1
@@ -129,9 +130,9 @@ def test_cancel_leaves_no_process_behind(place: Place, held: Callable[[], None],
 
 
 def test_a_detached_run_goes_on_without_us(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
-    said = place("resolve", "1", "--unsafe", "-d", "--json")
+    said = place("resolve", "1", "-d", "--json")
     assert said.code == 0
-    wait_for_agent(tmp_path)
+    wait_for_agent(place)
     watcher = place.start("watch", "--json")
     held()
     out, _ = watcher.communicate(timeout=60)

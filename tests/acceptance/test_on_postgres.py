@@ -27,7 +27,7 @@ def test_a_run_on_postgres_ends_proven_though_its_worker_was_killed(place: Place
     with (place.project / "resolvent.local.toml").open("a") as config:
         config.write('\n[store]\nurl = "$STORE"\n')
     assert place("issue", "new", "The value is bad", "--body", "It should be good.").code == 0
-    process = place.start("resolve", "1", "--unsafe")
+    process = place.start("resolve", "1")
     assert started.read_text() == "here\n"
     process.kill()
     process.wait()

@@ -50,6 +50,7 @@ class Stage:
             prompt=prompt,
             json_schema='{"type": "object"}',
             directory=str(self.private),
+            inside=str(self.private),
         )
 
     def agent(self, *command: str, allow: dict[str, str] | None = None, limits: Limits | None = None) -> CommandAgent:
@@ -61,7 +62,7 @@ class Stage:
 
     async def play(self, agent: CommandAgent, prompt: str = "do it") -> Reply:
         task = self.task(prompt)
-        job = agent.job(task, id="job", cwd=str(self.workspace))
+        job = agent.job(task, id="job").model_copy(update={"cwd": str(self.workspace)})
         return agent.reply(task, await self.jobs.ensure(job), self.jobs.output("job"))
 
     async def shell(self, script: str, **options: object) -> Reply:
@@ -107,7 +108,7 @@ async def test_an_allowed_name_without_a_value_is_left_out(stage: Stage) -> None
 
 async def test_no_allow_list_replaces_the_private_home_or_a_name_of_the_contract(stage: Stage) -> None:
     mine = {"HOME": "/root", "TMPDIR": "/tmp", "RESOLVENT_STEP": "other", "LANG": "de_DE.UTF-8"}
-    given = stage.agent("env", allow=mine).job(stage.task(), id="job", cwd="/").environment
+    given = stage.agent("env", allow=mine).job(stage.task(), id="job").environment
     assert (given["HOME"], given["TMPDIR"]) == (str(stage.private / "home"), str(stage.private / "tmp"))
     assert given["RESOLVENT_STEP"] == "analyze"
     assert given["LANG"] == "de_DE.UTF-8"
@@ -125,9 +126,9 @@ async def test_it_starts_in_the_workspace_with_the_prompt_on_standard_input(stag
 
 async def test_asking_for_the_same_job_again_does_not_touch_an_answer_that_is_there(stage: Stage) -> None:
     agent = stage.agent("sh", "-c", "true")
-    first = agent.job(stage.task(), id="job", cwd=str(stage.workspace))
+    first = agent.job(stage.task(), id="job")
     (stage.private / "answer.json").write_text("{}")
-    assert agent.job(stage.task(), id="job", cwd=str(stage.workspace)) == first
+    assert agent.job(stage.task(), id="job") == first
     assert (stage.private / "answer.json").read_text() == "{}"
 
 
@@ -138,7 +139,7 @@ async def test_a_program_that_cannot_be_run_is_missing_and_the_error_says_what_t
     with pytest.raises(
         AgentMissing, match=r"agent mine: (there is no program|/etc/passwd is not executable)"
     ) as caught:
-        stage.agent(*command).job(stage.task(), id="job", cwd=str(stage.workspace))
+        stage.agent(*command).job(stage.task(), id="job")
     assert caught.value.hint.startswith(("command -v ", "chmod +x "))
     assert not stage.private.exists()
 
@@ -147,7 +148,7 @@ async def test_a_program_named_relative_to_nowhere_is_refused(stage: Stage) -> N
     (stage.workspace / "agent.sh").write_text("#!/bin/sh\n")
     (stage.workspace / "agent.sh").chmod(0o755)
     with pytest.raises(AgentMissing, match=r"\./agent\.sh is relative"):
-        stage.agent("./agent.sh").job(stage.task(), id="job", cwd=str(stage.workspace))
+        stage.agent("./agent.sh").job(stage.task(), id="job")
 
 
 async def test_an_allowed_value_that_is_not_text_arrives_byte_for_byte(stage: Stage) -> None:

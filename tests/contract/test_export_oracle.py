@@ -2,12 +2,12 @@
 
 import asyncio
 import shutil
-import tempfile
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.workspace_stage import ADAPTERS, Name, Node, Stage, snapshot, staged
+from tests.contract.boxed import MEMORY, emptied_later
+from tests.contract.workspace_stage import ADAPTERS, Name, Node, Stage, staged
 
 PARTS = st.sampled_from(["a", "b", "a.b", "a-", "a0", "A", "build", "x.log", ".hid", "é"])
 PATHS = st.lists(PARTS, min_size=1, max_size=4).map("/".join)
@@ -51,20 +51,21 @@ def lay_out(work: Path, files: dict[Name, Node]) -> None:
 
 
 async def compared(adapter: str, before: dict[Name, Node], after: dict[Name, Node], rules: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        stage: Stage = await staged(adapter, Path(directory))
+    with emptied_later(MEMORY) as directory:
+        stage: Stage = await staged(adapter, directory)
         ignored: dict[Name, Node] = {".gitignore": ("100644", "\n".join(rules).encode())}
         base = await stage.commit(before | ignored)
         branch = await stage.workspace.root(base, id="r")
-        lay_out(stage.workspace.path(branch), after | ignored)
+        await stage.inside(branch, lambda work: lay_out(work, after | ignored))
         expected = await stage.as_git_would(branch)
         change = await stage.workspace.export(branch, message="m", at=1)
         assert (change.tree if change else base.tree) == expected
         child = await stage.workspace.fork(branch, id="f")
-        assert snapshot(stage.workspace.path(child)) == snapshot(stage.workspace.path(branch))
+        assert await stage.files(child) == await stage.files(branch)
         if change:
             check = await stage.workspace.root(change, id="c")
-            assert snapshot(stage.workspace.path(check)) == await stage.tree(change)
+            assert await stage.files(check) == await stage.tree(change)
+        await stage.close()
 
 
 @settings(max_examples=25, deadline=None)

@@ -551,13 +551,13 @@ async def test_output_that_cannot_be_written_does_not_lose_the_exit(place: Place
 
 @pytest.fixture
 def tiny_disk(place: Place) -> Callable[[str, str], str]:
-    """Runs a Python program whose jobs root is a disk of 256 KiB in a mount namespace of its own."""
+    """Runs a Python program whose jobs root is a disk of 640 KiB in a mount namespace of its own."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
         pytest.skip("mount namespaces are not allowed here")
 
     def run(program: str, job: str) -> str:
         place.root.mkdir(parents=True)
-        mount = 'mount -t tmpfs -o size=256k none "$3" && exec "$0" "$@"'
+        mount = 'mount -t tmpfs -o size=640k none "$3" && exec "$0" "$@"'
         argv = ["unshare", "-rm", "sh", "-c", mount, sys.executable, "-c", program, str(place.root), job, ""]
         return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
 
@@ -574,7 +574,7 @@ async def test_output_after_a_loss_is_dropped_too_for_a_gap_would_look_whole(
     place: Place, tiny_disk: Callable[[str, str], str]
 ) -> None:
     job = place.job(f"head -c 1000000 /dev/zero; rm {place.root}/big; echo after")
-    program = DRIVER.replace("print(", "(Path(root) / 'big').write_bytes(bytes(100_000))\nprint(")
+    program = DRIVER.replace("print(", "(Path(root) / 'big').write_bytes(bytes(400_000))\nprint(")
     said = tiny_disk(
         program + "sys.stdout.flush()\nsys.stdout.buffer.write((Path(root) / 'job' / 'output').read_bytes()[-5:])",
         job.model_dump_json(),
@@ -611,7 +611,8 @@ async def test_a_job_on_a_full_disk_is_not_started_and_can_be_tried_again(
 async def test_a_supervisor_that_cannot_work_is_an_error_and_not_a_loop(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = place.path / "broken.py"
+    broken = place.path / "programs/supervise.py"
+    broken.parent.mkdir()
     broken.write_text("raise SystemExit('it is broken')")
     monkeypatch.setattr(supervised, "SUPERVISE", broken)
     with pytest.raises(StoreBusy, match="could not be started: it is broken"):

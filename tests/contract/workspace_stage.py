@@ -1,28 +1,47 @@
 """Where the workspace contract is played: a trusted repository, and commits made to measure."""
 
-import asyncio
+import itertools
 import os
+import shutil
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TypeVar
+
+import pytest
+from tests.contract.boxed import OBJECTS, boxed, trouble
 
 from resolvent.adapters.git import Git
+from resolvent.adapters.workspace.confine import Walls
 from resolvent.adapters.workspace.copy import CopyWorkspace
+from resolvent.adapters.workspace.lodger import jobs_user
+from resolvent.adapters.workspace.overlay import OverlayWorkspace
 from resolvent.adapters.workspace.repository import TrustedRepository
 from resolvent.domain.change import Change
-from resolvent.domain.job import Branch
+from resolvent.domain.job import Branch, Files, Job
 from resolvent.ports import Workspace
 
+T = TypeVar("T")
 
-class Exporting(Workspace, Protocol):
-    """A workspace that also names what its last export left out."""
+BWRAP = shutil.which("bwrap") or ""
 
-    def ignored(self, branch: Branch) -> tuple[str, ...]: ...
+Running = Callable[[str], bool]
 
 
-ADAPTERS: dict[str, Callable[[Path], Exporting]] = {"copy": CopyWorkspace}
+async def _copy(state: Path, running: Running) -> Workspace:
+    return CopyWorkspace(state, running=running)
+
+
+async def _overlay(state: Path, running: Running) -> Workspace:
+    if trouble():
+        pytest.skip(trouble())
+    walls = Walls(kind="namespaces", bwrap=BWRAP, user=jobs_user(state))
+    return await OverlayWorkspace.open(state, sandbox=state / "sandbox", walls=walls, running=running)
+
+
+ADAPTERS: dict[str, Callable[[Path, Running], Awaitable[Workspace]]] = {"copy": _copy, "overlay": _overlay}
 WHO = {f"GIT_{role}_{what}": "someone" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 WHEN = {f"GIT_{role}_DATE": "@1700000000 +0000" for role in ("AUTHOR", "COMMITTER")}
 
@@ -50,23 +69,77 @@ def submodule(commit: str) -> Node:
 class Stage:
     """A trusted repository and a workspace over it."""
 
+    adapter: str
     state: Path
-    workspace: Exporting
+    workspace: Workspace
     repository: TrustedRepository
     canary: Path
+    # The jobs that run right now, as far as the workspace is told.
+    running: set[str] = field(default_factory=set)
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     @property
     def git(self) -> Git:
         return Git(self.repository.path)
 
+    async def again(self) -> "Stage":
+        """The same, as another process has it."""
+        return await staged(self.adapter, self.canary.parent)
+
+    async def close(self) -> None:
+        """Let go of what the workspace holds open."""
+        if isinstance(self.workspace, OverlayWorkspace):
+            await self.workspace.close()
+
+    def leftovers(self) -> list[str]:
+        """What was begun and not cleared away."""
+        places = [self.state / "scratch", self.state / "sandbox/scratch", self.state / "sandbox/trash"]
+        return [str(left) for place in places if place.is_dir() for left in place.iterdir()]
+
+    async def entered(self, branch: Branch, *, id: str = "") -> Job:
+        """A job that was let into the branch."""
+        job = Job(id=id or f"job-{next(self._numbers)}", argv=("true",))
+        private = self.canary.with_name("private")
+        private.mkdir(exist_ok=True)
+        return await self.workspace.enter(branch, job, private=str(private), unsafe=True)
+
+    async def inside(self, branch: Branch, function: Callable[[Path], T]) -> T:
+        """What a function returns or raises that a job calls with the place where its branch is."""
+        job = await self.entered(branch)
+        self.running.add(job.id)
+        try:
+            if job.box is None:
+                return function(Path(job.cwd))
+            objects = self.repository.path / "objects"
+            return boxed(job.box.files, function, user=job.box.user, objects=objects, outside=self.canary.parent)
+        finally:
+            self.running.discard(job.id)
+
+    async def place(self, branch: Branch) -> Path:
+        """Where the host finds what the next job in a branch writes."""
+        job = await self.entered(branch)
+        files = job.box.files if job.box else Files(tree=job.cwd)
+        return Path(files.layers, files.upper, "up") if files.upper else Path(files.tree)
+
+    async def files(self, branch: Branch) -> dict[bytes, Node]:
+        """Every file and link in a branch."""
+        return await self.inside(branch, snapshot)
+
+    async def agent(self, branch: Branch, *command: str) -> str:
+        """What an agent's own command prints inside its branch."""
+        return await self.inside(branch, lambda work: agent(work, *command))
+
     async def commit(self, files: Mapping[Name, Node], *, parent: Change | None = None) -> Change:
         """A commit that holds exactly these files."""
-        rows = []
-        for name, (mode, content) in files.items():
-            oid = content.strip()
-            if mode != "160000":
-                oid = (await self.git("hash-object", "-w", "--stdin", "--no-filters", input=content)).strip()
-            rows.append(b"%s %s\t%s\0" % (mode.encode(), oid, os.fsencode(name)))
+        said = b"".join(
+            b"blob\nmark :%d\ndata %d\n%s\nget-mark :%d\n" % (mark, len(content), content, mark)
+            for mark, (mode, content) in enumerate(files.values(), 1)
+        )
+        oids = (await self.git("fast-import", "--quiet", input=said)).split()
+        rows = [
+            b"%s %s\t%s\0" % (mode.encode(), content if mode == "160000" else oid, os.fsencode(name))
+            for (name, (mode, content)), oid in zip(files.items(), oids, strict=True)
+        ]
         index = {"GIT_INDEX_FILE": str(self.state / "test-index")}
         (self.state / "test-index").unlink(missing_ok=True)
         await self.git("update-index", "-z", "--index-info", input=b"".join(rows), env=index)
@@ -89,11 +162,8 @@ class Stage:
 
     async def as_git_would(self, branch: Branch) -> str:
         """The tree of `git add -A` over a friendly branch."""
-        env = {"GIT_INDEX_FILE": str(self.state / "test-index"), "GIT_WORK_TREE": str(self.workspace.path(branch))}
-        (self.state / "test-index").unlink(missing_ok=True)
-        await self.git("read-tree", branch.commit, env=env)
-        await self.git("add", "-A", ".", env=env | {"GIT_LITERAL_PATHSPECS": "0"})
-        return (await self.git("write-tree", env=env)).decode().strip()
+        ours = self.repository.path / "objects"
+        return await self.inside(branch, lambda work: _added(work, branch.commit, ours))
 
     def plant(self, name: str = "canary.sh") -> Path:
         """A program that leaves a canary when anybody runs it."""
@@ -104,9 +174,13 @@ class Stage:
 
 
 async def staged(adapter: str, directory: Path) -> Stage:
+    # What runs in a branch of root's is somebody else, and leaves its canary there.
+    directory.chmod(0o777)
     state = directory / "state"
     repository = await TrustedRepository.open(state / "repo.git")
-    return Stage(state, ADAPTERS[adapter](state), repository, directory / "canary")
+    running: set[str] = set()
+    workspace = await ADAPTERS[adapter](state, running.__contains__)
+    return Stage(adapter, state, workspace, repository, directory / "canary", running)
 
 
 def snapshot(top: Path) -> dict[bytes, Node]:
@@ -126,9 +200,27 @@ def snapshot(top: Path) -> dict[bytes, Node]:
     return found
 
 
-async def agent(cwd: Path, *command: str) -> str:
+def agent(work: Path, *command: str) -> str:
     """What an agent's own command prints inside its branch."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(cwd.parent), "GIT_CONFIG_NOSYSTEM": "1"}
-    done = await asyncio.to_thread(subprocess.run, command, cwd=cwd, env=env, capture_output=True, text=True)
+    env = {"PATH": os.environ["PATH"], "HOME": str(work.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _added(work: Path, commit: str, objects: Path) -> str:
+    """The tree of all that is in a work tree, made in a repository of its own that borrows our objects."""
+    borrowed = objects if os.access(objects, os.R_OK | os.X_OK) else OBJECTS
+    with tempfile.TemporaryDirectory() as scratch:
+        git = Git(Path(scratch) / "repo.git")
+        kind = "sha256" if len(commit) == 64 else "sha1"
+        env = {
+            "GIT_INDEX_FILE": f"{scratch}/index",
+            "GIT_WORK_TREE": str(work),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(borrowed),
+            "GIT_LITERAL_PATHSPECS": "0",
+        }
+        git.stream("init", "--quiet", "--bare", f"--object-format={kind}", read=lambda said: said.read())
+        for command in (("read-tree", commit), ("add", "-A", ".")):
+            git.stream(*command, env=env, read=lambda said: said.read())
+        return git.stream("write-tree", env=env, read=lambda said: said.read()).decode().strip()

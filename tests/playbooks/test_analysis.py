@@ -112,8 +112,9 @@ async def test_an_issue_with_nothing_to_run_is_argued_and_never_proven(stage: St
 
 
 async def test_a_reproducer_that_disagrees_with_itself_proves_nothing(set_stage: SetStage) -> None:
-    stage = await set_stage("policy.reproduce_runs=2", "policy.require_reproducer=true")
+    # Without walls: in a box there is nothing that one execution could leave to the next.
+    stage = await set_stage("policy.reproduce_runs=2", "policy.require_reproducer=true", "sandbox.rung=plain")
     flips = {"command": f"mkdir {stage.directory}/once 2>/dev/null || {{ echo twice; exit 1; }}"}
-    played = await stage.play([scene("analyze", design(flips)), IMPLEMENT, CLEAN])
+    played = await stage.play([scene("analyze", design(flips)), IMPLEMENT, CLEAN], unsafe=True)
     assert (played.outcome, played.document["reason"]) == ("escalated", "no reproducer shows the problem: FLAKY")
     assert sorted(item["execution"] for item in played.document["evidence"]) == ["PASSED", "SHOWN"]

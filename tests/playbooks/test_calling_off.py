@@ -119,7 +119,10 @@ async def test_an_effect_under_way_is_waited_for_and_listed(
     assert [effect["kind"] for effect in played.document["effects"]] == ["publish", "comment", "merge"]
 
 
-async def test_a_reproducer_that_was_cancelled_says_nothing_and_is_executed_again(stage: Stage) -> None:
+async def test_a_reproducer_that_was_cancelled_says_nothing_and_is_executed_again(
+    set_stage: SetStage, tmp_path: Path
+) -> None:
+    stage = await set_stage(f'sandbox.reads=["{tmp_path / "story.hooks"}"]')
     fifo = made_fifo(stage)
     patient = f"{{ test ! -p {fifo} || cat {fifo}; }}; grep -q good value.txt || {{ echo the value is bad; exit 1; }}"
     story = [scene("analyze", design({"command": patient, "expect": {"exit": 1}})), IMPLEMENT, CLEAN]
@@ -143,8 +146,9 @@ async def test_a_reproducer_that_was_cancelled_says_nothing_and_is_executed_agai
 
 def made_fifo(stage: Stage) -> Path:
     """Opening it for writing returns when somebody has opened it for reading."""
-    fifo = stage.directory / "held"
+    fifo = stage.hooks / "held"
     os.mkfifo(fifo)
+    fifo.chmod(0o666)
     return fifo
 
 

@@ -52,8 +52,9 @@ async def test_a_second_run_on_the_same_subject_is_refused_and_told_the_first(st
 
 
 async def test_cancelling_a_run_whose_agent_hangs_leaves_no_process(stage: Stage) -> None:
-    fifo = stage.directory / "held"
+    fifo = stage.hooks / "held"
     os.mkfifo(fifo)
+    fifo.chmod(0o666)
     run = await stage.submit()
     hanging = IMPLEMENT | {"wait_for": str(fifo)}
     following = asyncio.create_task(stage.go_on(run, scenes=[ANALYZE, hanging, CLEAN]))

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -76,6 +77,7 @@ async def test_an_error_nobody_thought_of_is_a_question_and_a_retry_goes_on(
     played = await stage.go_on(run, scenes=STORY, adjust=adjust)
     assert (played.outcome, await open_questions(stage, run)) == ("waiting", ["bug:1"])
     assert "nobody thought of this" in played.document["decision"]["text"]
+    monkeypatch.undo()
     await stage.app.decide(run, "retry", by="maintainer")
     assert (await stage.go_on(run)).outcome == "proven"
 
@@ -92,6 +94,7 @@ async def test_a_full_disk_ends_the_worker_and_the_next_one_goes_on(
         async with asyncio.timeout(SOON_S):
             await stage.go_on(run, scenes=STORY, adjust=adjust)
     assert await open_questions(stage, run) == []
+    monkeypatch.undo()
     played = await stage.go_on(run)
     assert (played.outcome, started(played.starts)) == ("proven", ["analyze", "implement", "review"])
 
@@ -311,7 +314,13 @@ async def test_an_answer_file_that_is_a_link_gets_one_more_turn(set_stage: SetSt
         'if [ "$RESOLVENT_STEP $RESOLVENT_TURN" = "analyze 1" ]; then ln -s /etc/passwd "$RESOLVENT_ANSWER"; fi\n'
         f"exec {sys.executable} -I -S {player} {tmp_path / 'story.json'}\n"
     )
-    stage = await set_stage('agents.author.use="command"', f'agents.author.command=["/bin/sh", "{agent}"]')
+    reads = [str(player), str(tmp_path / "story.json"), sys.executable, sys.prefix, sys.base_prefix]
+    stage = await set_stage(
+        'agents.author.use="command"',
+        f'agents.author.command=["/bin/sh", "{agent}"]',
+        f"agents.author.reads={json.dumps(reads)}",
+        f'agents.author.writes=["{tmp_path / "story.hooks"}"]',
+    )
     played = await stage.play(STORY)
     assert (played.outcome, started(played.starts)) == ("proven", ["analyze", "analyze", "implement", "review"])
     assert "its answer file cannot be used" in played.prompts["analyze"] and "root:" not in played.prompts["analyze"]

@@ -18,7 +18,7 @@ from .conftest import SetStage
 from .looking import files_of, lineage, pulls
 from .scenes import ANALYZE, CLEAN, IMPLEMENT, LONG_STORY, STORY
 
-TASK = Task(run="r1", step="fix", attempt=1, turn=1, prompt="", json_schema="{}", directory="/nonexistent")
+TASK = Task(run="r1", step="fix", attempt=1, turn=1, prompt="", json_schema="{}", directory="/gone", inside="/gone")
 
 
 def impatient(world: World) -> World:

@@ -49,7 +49,7 @@ async def _demo(directory: Path | None, sabotage: str, json: bool, events: bool)
         await forge.sync(project)
         issue = await forge.create_issue(*sample_issue(), author="customer")
         entry = Entry(kind="issue", reference=str(issue.number))
-        row, _ = await app.submit(Submission(entry=entry, unsafe=True))
+        row, _ = await app.submit(Submission(entry=entry))
         if not json:
             stdout().say(
                 f"a sample project with a bug, and issue #{issue.number} about it: {project}",

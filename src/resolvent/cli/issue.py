@@ -54,7 +54,7 @@ async def _new(directory: Path | None, text: tuple[str, str], labels: list[str],
     if json:
         emit(issue.model_dump(mode="json"))
     else:
-        stdout().say(f"#{issue.number}  {one_line(issue.title)}", f"next: resolvent resolve {issue.number} --unsafe")
+        stdout().say(f"#{issue.number}  {one_line(issue.title)}", f"next: resolvent resolve {issue.number}")
 
 
 @app.command("ls")

@@ -18,9 +18,9 @@ BROKEN = 70
 # In the order of the help; each module hangs its commands on the application.
 COMMANDS = (
     "demo", "init", "doctor", "resolve", "runs", "show", "watch", "logs", "decide", "again",
-    "serve", "issue", "pull", "schema", "prove",
+    "branch", "serve", "mcp", "issue", "pull", "schema", "prove",
 )  # fmt: skip
-GROUPS = {"issue": "issue", "pull": "pr", "prove": "prove"}
+GROUPS = {"branch": "branch", "issue": "issue", "pull": "pr", "prove": "prove"}
 
 
 def _version(wanted: bool) -> None:

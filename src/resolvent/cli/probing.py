@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from resolvent.cli.diagnosis import Probe, fault, found
+from resolvent.cli.ladder import sandbox
 from resolvent.cli.place import repository
 from resolvent.domain.job import Task
 from resolvent.errors import ConfigError, ResolventError
@@ -14,35 +16,26 @@ from resolvent.places import environment
 from resolvent.settings import ROLES, agent_choice
 from resolvent.wiring import Home
 
-Probe = dict[str, Any]
 OLDEST_GIT = (2, 38)
 
 
 async def probe(directory: Path | None) -> list[Probe]:
     """Everything, as far as it can be looked at; what is broken does not hide the rest."""
     git = await _git()
-    found = [git, _found("python", f"{platform.python_version()}")]
+    told = [git, found("python", f"{platform.python_version()}")]
     try:
         home = Home.of(repository(directory), environ=environment())
     except ResolventError as error:
-        return [*found, _fault("configuration" if isinstance(error, ConfigError) else "repository", error)]
-    found += [_found("repository", str(home.repository)), _found("state", str(home.state))]
+        return [*told, fault("configuration" if isinstance(error, ConfigError) else "repository", error)]
+    told += [found("repository", str(home.repository)), found("state", str(home.state))]
     try:
-        found += [await _store(home), _sandbox()]
+        told += [await _store(home), *await sandbox(home)]
         # Without a git that works, all it would say is that.
-        found += [await _forge(home)] if git["state"] == "ok" else []
-        found += [_agent(home, role) for role in ROLES]
-        return [*found, _checks(home)]
+        told += [await _forge(home)] if git["state"] == "ok" else []
+        told += [_agent(home, role) for role in ROLES]
+        return [*told, _checks(home)]
     finally:
         await home.close()
-
-
-def _found(name: str, what: str, *, state: str = "ok", fix: str = "") -> Probe:
-    return {"name": name, "state": state, "found": what, "fix": fix}
-
-
-def _fault(name: str, error: ResolventError) -> Probe:
-    return _found(name, error.message, state="fault", fix=error.hint)
 
 
 async def _git() -> Probe:
@@ -50,12 +43,12 @@ async def _git() -> Probe:
     try:
         process = await asyncio.create_subprocess_exec("git", "--version", stdout=asyncio.subprocess.PIPE)
     except FileNotFoundError:
-        return _found("git", "is not installed", state="fault", fix=fix)
+        return found("git", "is not installed", state="fault", fix=fix)
     said = (await process.communicate())[0].decode("utf-8", "replace").strip()
     number = re.search(r"(\d+)\.(\d+)", said)
     if not number or (int(number[1]), int(number[2])) < OLDEST_GIT:
-        return _found("git", f"{said}: 2.38 or newer is needed", state="fault", fix=fix)
-    return _found("git", said.removeprefix("git version "))
+        return found("git", f"{said}: 2.38 or newer is needed", state="fault", fix=fix)
+    return found("git", said.removeprefix("git version "))
 
 
 async def _store(home: Home) -> Probe:
@@ -65,22 +58,17 @@ async def _store(home: Home) -> Probe:
         await home.journal()
         worker = await Session(home).worker()
     except ResolventError as error:
-        return _fault("store", error)
+        return fault("store", error)
     kind = home.store_url.partition(":")[0]
-    return _found("store", f"{kind}, {f'process {worker} works on it' if worker else 'no worker is running'}")
-
-
-def _sandbox() -> Probe:
-    found = "plain only: agents run as you, in a copy of the repository; every run needs --unsafe"
-    return _found("sandbox", found, state="note")
+    return found("store", f"{kind}, {f'process {worker} works on it' if worker else 'no worker is running'}")
 
 
 async def _forge(home: Home) -> Probe:
     try:
         forge = await home.forge()
-        return _found("forge", f"local, {forge.path}")
+        return found("forge", f"local, {forge.path}")
     except ResolventError as error:
-        return _fault("forge", error)
+        return fault("forge", error)
 
 
 def _agent(home: Home, role: Any) -> Probe:
@@ -89,16 +77,25 @@ def _agent(home: Home, role: Any) -> Probe:
         choice = agent_choice(home.settings, role)
         agent = home.agent(choice)
         with tempfile.TemporaryDirectory() as scratch:
-            task = Task(run="doctor", step="doctor", attempt=1, turn=1, prompt="", json_schema="{}", directory=scratch)
-            job = agent.job(task, id="doctor", cwd=scratch)
+            task = Task(
+                run="doctor",
+                step="doctor",
+                attempt=1,
+                turn=1,
+                prompt="",
+                json_schema="{}",
+                directory=scratch,
+                inside=scratch,
+            )
+            job = agent.job(task, id="doctor")
     except ResolventError as error:
-        return _fault(f"agent {role}", error)
-    return _found(f"agent {role}", f"{choice.name}: {' '.join(job.argv)}")
+        return fault(f"agent {role}", error)
+    return found(f"agent {role}", f"{choice.name}: {' '.join(job.argv)}")
 
 
 def _checks(home: Home) -> Probe:
     commands = home.settings.checks.commands
     if not commands:
         fix = 'set checks.test = "…" in resolvent.toml'
-        return _found("checks", "none: only reproducers prove a change", state="note", fix=fix)
-    return _found("checks", "; ".join(f"{name}: {command}" for name, command in commands.items()))
+        return found("checks", "none: only reproducers prove a change", state="note", fix=fix)
+    return found("checks", "; ".join(f"{name}: {command}" for name, command in commands.items()))

@@ -5,10 +5,19 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
 
 import typer
 
+from resolvent.errors import UsageError
+
+if TYPE_CHECKING:
+    from resolvent.cli.terminal import Cell
+    from resolvent.testing.escape.suite import Proof
+
 app = typer.Typer(help="Self-tests that print a table: what was tried, and what came of it.", no_args_is_help=True)
+STYLES = {"SAFE": "green", "ESCAPED": "bold red", "LIMITED": "yellow", "FLAGGED": "yellow", "NOT TRIED": "cyan"}
 
 
 @app.command()
@@ -42,3 +51,60 @@ async def _crash(directory: Path, jobs: int, as_json: bool) -> int:
     else:
         print("\n" + suite.table(verdicts))
     return 0 if good else 1
+
+
+@app.command()
+def sandbox(
+    directory: Path | None = typer.Option(None, help="Where to work; the temporary directory if not given."),
+    rung: str = typer.Option("auto", metavar="RUNG", help="auto, overlay, memory, copy or landlock."),
+    only: str = typer.Option("", metavar="TEXT", help="Only attacks with this text in their names."),
+    as_json: bool = typer.Option(False, "--json", help="Print the results as JSON."),
+) -> None:
+    """Try to get out of a branch, in every way of the threat table, on this machine; exit 1 if one succeeds."""
+    from resolvent.cli.place import run
+
+    if directory is not None and not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory", hint=f"mkdir -p {quote(str(directory))}")
+    with tempfile.TemporaryDirectory(prefix="resolvent-prove-", dir=directory) as temporary:
+        raise typer.Exit(run(_sandbox(Path(temporary), rung, only, as_json)))
+
+
+async def _sandbox(directory: Path, rung: str, only: str, as_json: bool) -> int:
+    from resolvent.cli.terminal import one_line, stderr
+    from resolvent.testing.escape import suite
+
+    if rung not in suite.RUNGS:
+        raise UsageError(f"there is no rung {rung!a}; there are: {', '.join(suite.RUNGS)}", hint="resolvent doctor")
+    if not any(only.lower() in attack.name.lower() for attack in suite.ATTACKS):
+        raise UsageError(f"no attack has {only!a} in its name", hint="resolvent prove sandbox  # names them all")
+    live = stderr().live and not as_json
+
+    def told(result: suite.Result) -> None:
+        if live:
+            print(f"\r{result.verdict:9} {one_line(result.attack):60.60}", end="", file=sys.stderr, flush=True)
+
+    if not as_json:
+        print("trying to get out of branches; this takes up to a minute", flush=True)
+    proof = await suite.prove(directory, rung=rung, only=only, told=told)
+    if as_json:
+        print(json.dumps(asdict(proof)))
+    else:
+        print("\r" if live else "", end="")
+        _print(proof)
+    return 1 if proof.escaped else 0
+
+
+def _print(proof: "Proof") -> None:
+    """A row per attack, then what is to be said of those that did not simply fail."""
+    from resolvent.cli.terminal import one_line, stdout
+
+    terminal = stdout()
+    rows: list[list[Cell]] = [["attack", "defence", "result", "ms"]]
+    for result in proof.results:
+        rows.append([result.attack, (result.defence, "dim"), (result.verdict, STYLES[result.verdict]), str(result.ms)])
+    terminal.say(*terminal.table(rows, align="<=<>", indent=0), "")
+    for result in proof.results:
+        if result.verdict != "SAFE":
+            verdict = terminal.paint(result.verdict, STYLES[result.verdict])
+            terminal.say(f"{verdict}  {one_line(result.attack)}: {one_line(result.said)}")
+    terminal.say("", f"rung {proof.rung}, jobs run as user {proof.user}", proof.summary)

@@ -19,7 +19,7 @@ def resolve(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Read the issue from a Markdown file instead.")
     ] = None,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Let agents run as you, without a sandbox.")] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Let agents and checks run as you, without walls.")] = False,
     detach: Detach = False,
     json: Json = False,
     follow: Follow = False,
@@ -46,6 +46,7 @@ def resolve(
     task = " ".join(target) if target else None
     entry = entry_point(task, pull=pr, file=str(file) if file else None)
     overrides = (*(settings or ()), *([f"policy.merge={merge}"] if merge else ()))
+    overrides += ("sandbox.rung=plain",) if unsafe else ()
     asked = {"entry": entry, "base": base, "design_comment": design_comment, "unsafe": unsafe}
     raise typer.Exit(run(_resolve(directory, asked, Manner(detach, json, follow), overrides)))
 

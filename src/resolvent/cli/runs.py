@@ -58,7 +58,7 @@ def _print(found: list[dict[str, Any]]) -> None:
 
     terminal, now = stdout(), time.time()
     if not found:
-        terminal.say("no runs yet", "next: resolvent issue new 'what is wrong', then resolvent resolve 1 --unsafe")
+        terminal.say("no runs yet", "next: resolvent issue new 'what is wrong', then resolvent resolve 1")
         return
     rows: list[list[Cell]] = []
     for row in found:

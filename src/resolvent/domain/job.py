@@ -15,6 +15,45 @@ class Limits(Value):
     output_bytes: int = Field(default=64 << 20, gt=0)
     # Between the request to end and the kill.
     grace_s: float = Field(default=5.0, ge=0)
+    # The rest binds jobs in a box: by cgroup where one was delegated to us, by rlimits and a watchdog where not.
+    memory_bytes: int | None = Field(default=None, gt=0)
+    disk_bytes: int | None = Field(default=None, gt=0)
+    processes: int = Field(default=1024, gt=0)
+    cpus: float | None = Field(default=None, gt=0)
+
+
+class Files(Value):
+    """What a box shows as its workspace: a stack of layers of which only the upper is written, or one plain tree."""
+
+    # The directory of layers; `upper` and `lowers`, the topmost first, are names in it. Empty: no overlay.
+    layers: str = ""
+    upper: str = ""
+    lowers: tuple[str, ...] = ()
+    # A directory that is shown as it is.
+    tree: str = ""
+
+
+class Box(Value):
+    """The walls around a job. Whatever is not named here is not there inside."""
+
+    walls: Literal["namespaces", "landlock"]
+    files: Files
+    # Host directory with the job's HOME, TMPDIR and answer: written from both sides.
+    private: str
+    # Host paths the job sees at the same place, read-only and writable.
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    # The objects of the trusted repository, read-only, for the branch's own `.git` to borrow.
+    objects: str = ""
+    # `host:port` that may be reached; none of them: no network at all.
+    network: tuple[str, ...] = ()
+    # Whom a root caller becomes, user and group alike; None: the caller itself, who is no root.
+    user: int | None = None
+    bwrap: str = ""
+    # What is shown as /etc: certificates and a few harmless files.
+    etc: str = ""
+    # A container may forbid a fresh /proc; there is none then.
+    proc: bool = True
 
 
 class Job(Value):
@@ -22,7 +61,11 @@ class Job(Value):
 
     id: str
     argv: tuple[str, ...]
-    cwd: str
+    cwd: str = ""
+    # What its program needs of the host when it runs in a box: paths to read, and paths to write.
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    box: Box | None = None
     environment: dict[str, str] = {}
     stdin: str = ""
     # merged: `output` holds both; apart: `output` is standard output and `errors` beside it standard error.
@@ -32,7 +75,7 @@ class Job(Value):
     frozen_at: float | None = None
 
 
-Ending = Literal["exited", "wall", "idle", "output", "cancelled", "unstartable"]
+Ending = Literal["exited", "wall", "idle", "output", "memory", "disk", "cancelled", "unstartable"]
 
 
 class JobExit(Value):
@@ -67,6 +110,18 @@ class Branch(Value):
     commit: str
 
 
+class Kept(Value):
+    """A branch as its store has it; `job` is the one that was let in last, `busy` whether it runs."""
+
+    branch: Branch
+    job: str = ""
+    busy: bool = False
+    created_at: float
+    updated_at: float
+    # How many layers it stands on, where it stands on layers.
+    depth: int = 0
+
+
 class Task(Value):
     """One turn asked of an agent: what the agent contract puts into its environment and prompt."""
 
@@ -76,7 +131,9 @@ class Task(Value):
     turn: int
     prompt: str
     json_schema: str
+    # Its HOME, TMPDIR and answer: where we find them, and where the agent does.
     directory: str
+    inside: str
 
 
 class Reply(Value):

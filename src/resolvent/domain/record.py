@@ -20,6 +20,9 @@ class AgentChoice(Value):
     env: tuple[str, ...] = ()
     model: str = ""
     limits: Limits = Limits()
+    # What its program needs of the host beyond what its command names, when it runs in a box.
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
 
 class Frozen(Value):
@@ -37,6 +40,8 @@ class Frozen(Value):
     prompts: dict[str, str]
     design_comment: str = ""
     design_comment_url: str = ""
+    # A person said that agents and checks may run without walls.
+    unsafe: bool = False
 
 
 class RunRow(Value):

@@ -58,20 +58,20 @@ async def _execute(
         await world.journal.save_branch(request.run, branch)
         await world.workspace.lay(branch, asked.files, base=frozen.base)
         row = JobRow(id=request.file_name, run=request.run, step=request.id, name=asked.name)
-        job = _job(world, frozen, asked, id=row.id, cwd=str(world.workspace.path(branch)))
+        private = world.private_directory(row.id)
+        job = _job(world, frozen, asked, id=row.id, home=world.workspace.inside(private))
+        job = await world.workspace.enter(branch, job, private=private, unsafe=frozen.unsafe)
         _, exit = await supervise(world, row, job)
     log = world.jobs.output(row.id)
     return exit, await asyncio.to_thread(_read, log), str(log)
 
 
-def _job(world: World, frozen: Frozen, asked: Check, *, id: str, cwd: str) -> Job:
-    private = world.private_directory(id)
+def _job(world: World, frozen: Frozen, asked: Check, *, id: str, home: str) -> Job:
     wall_s = min(asked.timeout_s, frozen.check_limits.wall_s)
     return Job(
         id=id,
         argv=("/bin/sh", "-c", asked.command),
-        cwd=cwd,
-        environment=world.environment | {"HOME": f"{private}/home", "TMPDIR": f"{private}/tmp"},
+        environment=world.environment | {"HOME": f"{home}/home", "TMPDIR": f"{home}/tmp"},
         limits=frozen.check_limits.model_copy(update={"wall_s": wall_s}),
     )
 

@@ -44,6 +44,8 @@ async def edit(world: World, frozen: Frozen, request: Request) -> dict[str, Any]
     """Let an agent change a branch; what it leaves becomes one commit, or no change at all."""
     heard = await _converse(world, frozen, request)
     message = f"{request.inputs['subject']}\n\nResolvent-Run: {request.run}\nResolvent-Step: {request.name}\n"
+    # First made to last: a commit must not outlive the files it was made of.
+    await world.workspace.snapshot(heard.branch)
     change = await world.workspace.export(heard.branch, message=message, at=heard.exit.ended_at)
     left_out = {"ignored": world.workspace.ignored(heard.branch)[:SHOWN_IGNORED]}
     if change is None:
@@ -80,13 +82,14 @@ class _Turn:
     choice: AgentChoice
     prompt: Prompt
     model: type[Value]
+    unsafe: bool
 
 
 async def _converse(world: World, frozen: Frozen, request: Request) -> Heard:
     prompt = read(request.name, frozen.prompts[request.name])
     choice = frozen.agents[prompt.role]
     model = ANSWERS[request.inputs["model"]]
-    turn = _Turn(request, world.agent(choice), choice, prompt, model)
+    turn = _Turn(request, world.agent(choice), choice, prompt, model, frozen.unsafe)
     text = _question(request, prompt, model)
     branch, exit, said, tries = await _first_turn(world, turn, text)
     try:
@@ -146,6 +149,7 @@ async def _take_turn(
     request = turn.request
     id = f"{request.file_name}.{name}"
     number = int(name.rpartition(".")[2])
+    private = world.private_directory(id)
     task = Task(
         run=request.run,
         step=request.name,
@@ -153,14 +157,16 @@ async def _take_turn(
         turn=number,
         prompt=text,
         json_schema=_schema(turn.model),
-        directory=world.private_directory(id),
+        directory=private,
+        inside=world.workspace.inside(private),
     )
     row = JobRow(id=id, run=request.run, step=request.id, name=request.name, agent=turn.choice.name, turn=number)
     async with world.slots.take("agents", request.run):
         began = JobStarted(step=request.id, job=id, agent=turn.choice.name)
         await world.journal.tell(request.run, began, at=world.clock.now(), key=f"{id}:job")
-        job = turn.agent.job(task, id=id, cwd=str(world.workspace.path(branch)))
-        row, exit = await supervise(world, row, _limited(job, turn))
+        job = _limited(turn.agent.job(task, id=id), turn)
+        job = await world.workspace.enter(branch, job, private=private, unsafe=turn.unsafe)
+        row, exit = await supervise(world, row, job)
     try:
         reply = turn.agent.reply(task, exit, world.jobs.output(id))
     except MalformedAnswer as error:

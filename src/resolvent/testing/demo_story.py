@@ -185,8 +185,16 @@ def sabotaged(kind: str) -> list[Scene]:
     ]
 
 
+def hooks_of(path: Path) -> Path:
+    """The directory an agent that plays this story may write to, whoever it runs as."""
+    hooks = path.with_suffix(".hooks")
+    hooks.mkdir(exist_ok=True)
+    hooks.chmod(0o777)
+    return hooks
+
+
 def write_story(path: Path, scenes: list[Scene]) -> Path:
-    """Put a story where a scripted agent can read it; every start is noted beside it."""
-    told = {"scenes": scenes, "log": str(path.with_suffix(".log")), "assassin": str(path.with_suffix(".kill"))}
+    """Put a story where a scripted agent can read it, and beside it the directory it shares with us."""
+    told = {"scenes": scenes, "hooks": str(hooks_of(path))}
     path.write_text(json.dumps(told), encoding="utf-8")
     return path

@@ -1,7 +1,8 @@
 """Play one scene of a story as an agent would: read the prompt, edit files, answer. Standard library only.
 
-A story is {"scenes": […], "log": "a file that every start is noted in", "assassin": "a file that names whom to kill"};
-the first scene that fits is played:
+A story is {"scenes": […], "hooks": "a directory that is shared with whoever tells the story"}. There every start is
+noted in `log`, and whoever reads `alarm` is told once when a job runs that `wanted` names. The first scene that fits is
+played:
   {"step": "review", "turn": 1, "try": 1, "when": ["text that stands in the prompt"],
    "holds": {"path": "text in that file"}, "wait_for": "a fifo that is read to its end first",
    "write": {"path": "text", "gone.txt": null}, "append": {"path": "text"}, "say": "text on standard output",
@@ -11,7 +12,6 @@ Nothing is remembered between scenes, so a job that is started again plays the s
 
 import json
 import os
-import signal
 import sys
 
 
@@ -21,12 +21,10 @@ def main() -> int:
     with open(sys.argv[1], encoding="utf-8") as story:
         told = json.load(story)
     step, turn = os.environ["RESOLVENT_STEP"], int(os.environ["RESOLVENT_TURN"])
-    job = os.path.basename(os.path.dirname(os.environ["RESOLVENT_ANSWER"]))
-    if told.get("log"):
-        with open(told["log"], "a", encoding="utf-8") as log:
-            log.write(f"{step} {turn} {job}\n")
-    if told.get("assassin"):
-        strike(told["assassin"], job)
+    job = os.environ.get("RESOLVENT_JOB", f"{step}.1.{turn}")
+    with open(os.path.join(told["hooks"], "log"), "a", encoding="utf-8") as log:
+        log.write(f"{step} {turn} {job}\n")
+    ring(told["hooks"], job)
     # The engine names a job after its step, the try from the same parent, and the turn.
     tried = job.split(".")[-2:][0]
     for scene in told["scenes"]:
@@ -37,15 +35,17 @@ def main() -> int:
     return 1
 
 
-def strike(order: str, job: str) -> None:
-    """Kill the process an order names while this job runs, once: the order is used up by it."""
-    if not os.path.exists(order):
+def ring(hooks: str, job: str) -> None:
+    """Tell the reader of the alarm that a wanted job runs, once: the wish is used up by it."""
+    wanted = os.path.join(hooks, "wanted")
+    if not os.path.exists(wanted):
         return
-    with open(order, encoding="utf-8") as file:
-        victim, part = file.read().split()
+    with open(wanted, encoding="utf-8") as file:
+        part = file.read()
     if part in job:
-        os.unlink(order)
-        os.kill(int(victim), signal.SIGKILL)
+        os.unlink(wanted)
+        with open(os.path.join(hooks, "alarm"), "w", encoding="utf-8") as alarm:
+            alarm.write(job)
 
 
 def holds(files: dict) -> bool:  # type: ignore[type-arg]

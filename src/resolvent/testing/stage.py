@@ -17,7 +17,7 @@ from resolvent.domain.entry import Entry
 from resolvent.domain.subject import Comment, Issue
 from resolvent.engine.world import World
 from resolvent.ports import Clock
-from resolvent.testing.demo_story import Scene, write_story
+from resolvent.testing.demo_story import Scene, hooks_of, write_story
 from resolvent.working import Session
 
 FILES = {"value.txt": "bad\n", "other.txt": "same\n", ".gitignore": "ignored/\n"}
@@ -77,6 +77,11 @@ class Stage:
         await (await stage.app.home.forge()).sync(project)
         return stage
 
+    @property
+    def hooks(self) -> Path:
+        """The directory that the agents share with a test."""
+        return hooks_of(self.directory / "story.json")
+
     async def issue(self, title: str = "The value is bad", body: str = "It should be good.") -> Issue:
         """An issue on the forge, written by somebody else."""
         return await (await self.app.home.forge()).create_issue(title, body, author="customer")
@@ -85,7 +90,7 @@ class Stage:
         """Queue a run on the entry, or on a new issue; returns its id."""
         if entry is None:
             entry = Entry(kind="issue", reference=str((await self.issue()).number))
-        row, _ = await self.app.submit(Submission(entry=entry, unsafe=True, **more))
+        row, _ = await self.app.submit(Submission(entry=entry, **more))
         return row.id
 
     async def play(self, scenes: Sequence[Scene], *, entry: Entry | None = None, **more: Any) -> Played:
@@ -104,7 +109,7 @@ class Stage:
 
     async def played(self, run: str) -> Played:
         """What the record and the agents' own log say now."""
-        log = self.directory / "story.log"
+        log = self.hooks / "log"
         starts = tuple(log.read_text(encoding="utf-8").splitlines()) if log.exists() else ()
         return Played(await self.app.document(run), await self.prompts(run), starts)
 

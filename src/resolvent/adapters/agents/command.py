@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from resolvent.domain.job import Job, JobExit, Reply, Task, Usage
@@ -48,30 +49,35 @@ class CommandAgent:
         """AgentMissing when its program cannot be found where the job will look for it."""
         self._program(self._allowed.get("PATH", PATH))
 
-    def job(self, task: Task, *, id: str, cwd: str) -> Job:
-        """The process to start for this turn; AgentMissing when its program is not there."""
+    def job(self, task: Task, *, id: str) -> Job:
+        """The process to start for this turn in a branch; AgentMissing when its program is not there."""
         directory = Path(task.directory)
         environment = {
             "PATH": PATH,
             "LANG": "C.UTF-8",
             **self._allowed,
-            "HOME": str(directory / "home"),
-            "TMPDIR": str(directory / "tmp"),
+            "HOME": f"{task.inside}/home",
+            "TMPDIR": f"{task.inside}/tmp",
             "RESOLVENT_RUN": task.run,
             "RESOLVENT_STEP": task.step,
             "RESOLVENT_ATTEMPT": str(task.attempt),
             "RESOLVENT_TURN": str(task.turn),
             "RESOLVENT_SCHEMA": task.json_schema,
-            "RESOLVENT_ANSWER": str(directory / "answer.json"),
-            "RESOLVENT_USAGE": str(directory / "usage.json"),
+            "RESOLVENT_ANSWER": f"{task.inside}/answer.json",
+            "RESOLVENT_USAGE": f"{task.inside}/usage.json",
         }
-        argv = (self._program(environment["PATH"]), *self._choice.command[1:])
+        # By its name, as configured: in a box it is looked up in the search path of the box.
+        program, argv = self._program(environment["PATH"]), self._choice.command
         for private in (directory, directory / "home", directory / "tmp"):
-            private.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Asked again, an agent may have put something else in their place.
+            with suppress(FileExistsError):
+                private.mkdir(mode=0o700, parents=True)
         return Job(
             id=id,
             argv=argv,
-            cwd=cwd,
+            # What its command names is all it gets to see of the host beyond the system itself.
+            reads=(program, *(word for word in argv if word.startswith("/")), *self._choice.reads),
+            writes=self._choice.writes,
             environment=environment,
             stdin=task.prompt,
             streams="apart",

@@ -13,6 +13,10 @@ import select
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from resolvent.adapters.jobs import keep, launch
+
 ROOM_FOR_EXIT = 8192
 CHUNK = 1 << 16
 MISSING = (2, 20)  # ENOENT, ENOTDIR
@@ -36,7 +40,7 @@ def there(name: str) -> bool:
 
 
 def written(name: str) -> int:
-    return posix.open(name, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC, 0o600)
+    return posix.open(name, posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC, 0o600)
 
 
 class Stopwatch:
@@ -86,6 +90,15 @@ class Output:
             self.lost = f"output was lost: {error.strerror}"
         return bool(chunk)
 
+    def last_words(self) -> str:
+        """The end of what was said so far, on one line."""
+        for source in self.files:
+            while self.take(source):
+                pass
+        heard = max(self.files.values())
+        size = posix.fstat(heard).st_size
+        return posix.pread(heard, 400, max(0, size - 400)).decode(errors="replace").strip().replace("\n", "; ")
+
     def settle(self) -> None:
         """Take what is still in the pipes and make it last."""
         for source, file in self.files.items():
@@ -119,12 +132,22 @@ def descendants() -> list[int]:
     return found[1:]
 
 
-def signal_descendants(number: int) -> None:
-    for pid in descendants():
+def signal_all(pids: list[int], number: int) -> None:
+    for pid in pids:
         try:
             posix.kill(pid, number)
         except OSError:
             continue  # it ended meanwhile, or is another user's
+
+
+def in_a_box(pid: int) -> bool:
+    """It has a number of its own in there, and is not the one whose end ends all the others."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:
+            numbers = next((line.split()[1:] for line in status if line.startswith(b"NSpid:")), [])
+    except OSError:
+        return False
+    return len(numbers) > 1 and numbers[-1] != b"1"
 
 
 def execute(argv: tuple[str, ...], environment: dict[str, str]) -> None:
@@ -150,6 +173,7 @@ class Supervisor:
         self._exit = written("exit.json.tmp")
         # Kept from the start: a disk that fills up later cannot stop us from telling how the job ended.
         posix.posix_fallocate(self._exit, 0, ROOM_FOR_EXIT)
+        self._keeper = self._kept() if self._order["box"] else None
         names = ("output", "errors") if self._order["streams"] == "apart" else ("output",)
         self._output = Output(names, self._order["limits"]["output_bytes"])
         self._pid = 0
@@ -159,13 +183,20 @@ class Supervisor:
         self._poll = select.poll()
         self._watched = self._listen()
 
+    def _kept(self) -> "keep.Keeper":
+        """Isolated as we are, nothing is looked for beside us unless we say so; and only a box needs it."""
+        sys.path.insert(0, sys.argv[0].rpartition("/")[0])
+        globals()["launch"] = __import__("launch")
+        return __import__("keep").Keeper(self._order)  # type: ignore[no-any-return]
+
     def _listen(self) -> bool:
         native("prctl", SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         ended, wake = posix.pipe2(posix.O_NONBLOCK | posix.O_CLOEXEC)
         _signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         changed = native("inotify_init1", posix.O_NONBLOCK | posix.O_CLOEXEC)
-        for source in (ended, *self._output.files, *((changed,) if changed >= 0 else ())):
+        alarm = self._keeper.alarm if self._keeper else -1
+        for source in (ended, *self._output.files, *(fd for fd in (changed, alarm) if fd >= 0)):
             self._poll.register(source, select.POLLIN)
         return changed >= 0 and native("inotify_add_watch", changed, b".", DIRECTORY_CHANGED) >= 0
 
@@ -179,13 +210,17 @@ class Supervisor:
         ending, message = ("cancelled", "") if there("cancel") else self._start()
         while not (ending := ending or self._reason()):
             self._turn(self._patience())
-        if self._pid and self._status is None:
+        # What took too much memory or disk gets no grace to take more.
+        if self._pid and self._status is None and ending not in ("memory", "disk"):
             self._terminate()
         seconds = time.monotonic() - begun
         self._sweep()
         self._output.settle()
         if ending == "exited" and self._output.over:
             ending = "output"
+        if self._keeper:
+            ending = self._keeper.ending(ending)
+            self._keeper.close()
         self._record(ending, message or self._output.lost, begun_at=begun_at, seconds=seconds)
 
     def _now(self) -> float:
@@ -194,30 +229,38 @@ class Supervisor:
 
     def _start(self) -> tuple[str, str]:
         """Fork the command; the ending and its message when it cannot be started."""
+        if self._keeper and (why := self._keeper.hold()):
+            self._status = 126 << 8
+            return "unstartable", why
         heard, report = posix.pipe()
-        parent = posix.getpid()
+        parent, boxed = posix.getpid(), self._keeper is not None
+        channel = self._keeper.open_way_out() if self._keeper else -1
         self._pid = posix.fork()
         if self._pid == 0:
             try:
-                self._become(parent)
-            except (OSError, ValueError, IndexError) as error:
-                missing = isinstance(error, OSError) and error.errno in MISSING
+                if boxed:
+                    report = posix.dup2(report, launch.STARTED) if report != launch.STARTED else report
+                self._become(parent, channel)
+            except (OSError, ValueError, IndexError, ImportError) as error:
+                missing = isinstance(error, OSError) and error.errno in MISSING and not boxed
                 posix.write(report, f"{127 if missing else 126} {error}"[:500].encode(errors="replace"))
             finally:
                 posix._exit(126)
-        for end in (report, *self._output.ends):
+        for end in (report, *self._output.ends, *((channel,) if channel >= 0 else ())):
             posix.close(end)
-        # The report closes by itself when the command takes over.
+        # The report closes by itself when the command takes over; a box says so.
         said = posix.read(heard, CHUNK).decode(errors="replace")
         posix.close(heard)
-        if not said:
+        if said == ("." if boxed else ""):
             return "", ""
         posix.waitpid(self._pid, 0)
         exit, _, message = said.partition(" ")
-        self._status = int(exit) << 8
+        self._status = int(exit or 126) << 8
+        if boxed:
+            return "unstartable", f"the box cannot be built: {message or self._output.last_words()}"
         return "unstartable", f"the command cannot be started: {message}"
 
-    def _become(self, parent: int) -> None:
+    def _become(self, parent: int, channel: int) -> None:
         posix.setsid()
         native("prctl", SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if posix.getppid() != parent:
@@ -227,9 +270,15 @@ class Supervisor:
                 _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
         posix.umask(0o022)
-        ends = self._output.ends
-        for source, target in ((posix.open("stdin", posix.O_RDONLY), 0), (ends[0], 1), (ends[-1], 2)):
+        ends, asked = self._output.ends, posix.open("stdin", posix.O_RDONLY)
+        if self._keeper:
+            # A box gets the bytes, not the file: through /proc it could open that again and write to our record.
+            asked = launch.in_memory(posix.read(asked, posix.fstat(asked).st_size))
+        for source, target in ((asked, 0), (ends[0], 1), (ends[-1], 2)):
             posix.dup2(source, target)
+        if self._keeper:
+            self._keeper.join()
+            launch.enter(self._order, channel)
         posix.chdir(self._order["cwd"])
         execute(self._order["argv"], self._order["environment"])
 
@@ -242,6 +291,8 @@ class Supervisor:
             return "cancelled"
         if self._output.over:
             return "output"
+        if self._keeper and (taken := self._keeper.reason()):
+            return taken
         if self._clock.seconds >= limits["wall_s"]:
             return "wall"
         idle = limits["idle_s"]
@@ -252,9 +303,8 @@ class Supervisor:
         limits = self._order["limits"]
         until = [limits["wall_s"]] if limits["idle_s"] is None else [limits["wall_s"], self._heard + limits["idle_s"]]
         left = None if self._clock.paused else float(min(until)) - self._clock.seconds
-        if self._watched:
-            return left
-        return UNWATCHED_S if left is None else min(left, UNWATCHED_S)
+        look = (self._keeper.due if self._keeper else None, None if self._watched else UNWATCHED_S)
+        return min((seconds for seconds in (left, *look) if seconds is not None), default=None)
 
     def _turn(self, seconds: float | None) -> None:
         """Wait for something to happen, at most that long, and take it in."""
@@ -282,7 +332,9 @@ class Supervisor:
 
     def _terminate(self) -> None:
         """Ask everyone to end and give the command its grace; what it leaves behind gets none."""
-        signal_descendants(_signal.SIGTERM)
+        everyone = descendants()
+        # Outside of the box there are only those that keep it: their end would leave it no grace.
+        signal_all([pid for pid in everyone if in_a_box(pid)] if self._keeper else everyone, _signal.SIGTERM)
         over = time.monotonic() + self._order["limits"]["grace_s"]
         while self._status is None and (left := over - time.monotonic()) > 0:
             self._turn(left)
@@ -291,7 +343,7 @@ class Supervisor:
         """Kill until nothing is left; each death may hand us orphans that were forked meanwhile."""
         try:
             while True:
-                signal_descendants(_signal.SIGKILL)
+                signal_all(descendants(), _signal.SIGKILL)
                 self._note(*posix.waitpid(-1, 0))
                 self._reap()
         except ChildProcessError:

@@ -1,6 +1,7 @@
 """Jobs that outlive us: a directory each, and a supervisor that holds its lock for as long as it watches the job."""
 
 import asyncio
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -19,6 +20,8 @@ from resolvent.domain.job import Job, JobExit
 from resolvent.errors import Bug, JobLost, StoreBusy, Unavailable
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
+# What lies beside the supervisor is what it may load besides itself; only this module is none of its programs.
+OURS = ("__init__", "supervised")
 SAFE_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 
 
@@ -112,16 +115,20 @@ class SupervisedJobs:
     @cached_property
     def _program(self) -> Path:
         """The supervisor compiled once for all jobs: compiling takes a third of the time it needs to start."""
-        digest = hashlib.sha256(SUPERVISE.read_bytes()).hexdigest()[:12]
-        compiled = self._root / f"supervise-{sys.implementation.cache_tag}-{digest}.pyc"
-        if not compiled.exists():
+        sources = [source for source in sorted(SUPERVISE.parent.glob("*.py")) if source.stem not in OURS]
+        digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+        compiled = self._root / f"supervise-{sys.implementation.cache_tag}-{digest}"
+        for source in () if compiled.is_dir() else sources:
             py_compile.compile(
-                str(SUPERVISE),
-                cfile=str(compiled),
+                str(source),
+                cfile=str(compiled.with_suffix(f".{os.getpid()}") / f"{source.stem}.pyc"),
                 doraise=True,
                 invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
             )
-        return compiled
+        if not compiled.is_dir():
+            with contextlib.suppress(OSError):  # another process was quicker: theirs is the same
+                compiled.with_suffix(f".{os.getpid()}").rename(compiled)
+        return compiled / "supervise.pyc"
 
     def _reap(self) -> None:
         """Collect the supervisors that ended. Nobody waits for one: it lets go of its lock before it is quite dead."""

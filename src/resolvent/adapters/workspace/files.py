@@ -98,10 +98,11 @@ def copy_tree(source: int, target: int, *, depth: int = 0) -> None:
             with opened(entry.name, at=source) as below, opened(entry.name, at=target) as beside:
                 copy_tree(below, beside, depth=depth + 1)
         elif entry.is_file(follow_symlinks=False):
-            _copy_file(entry.name, source=source, target=target)
+            copy_file(entry.name, source=source, target=target)
 
 
-def _copy_file(name: str, *, source: int, target: int) -> None:
+def copy_file(name: str, *, source: int, target: int) -> None:
+    """Copy a regular file of one open directory into another; what is none stays behind."""
     read = open_file(name, at=source)
     if read is None:
         return

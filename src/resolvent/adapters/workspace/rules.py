@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from resolvent.adapters.git import Git, failed
-from resolvent.adapters.workspace.objects import Listing
+from resolvent.adapters.workspace.trees import Trees
 
 _ASK = ("check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching")
 
@@ -16,16 +16,13 @@ _ASK = ("check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-match
 class Rules:
     """A conversation with `git check-ignore` over a private work tree that holds a commit's .gitignore files only."""
 
-    def __init__(self, git: Git, *, listing: Listing, sealed: Path, work_tree: Path) -> None:
+    def __init__(self, git: Git, *, trees: Trees, commit: str, work_tree: Path) -> None:
         self._git = git
+        self._trees = trees
+        self._commit = commit
         self._work_tree = os.fsencode(work_tree) + b"/"
-        self._sealed = os.fsencode(sealed) + b"/"
-        # Git reads no rules through links either.
-        self._sources = [
-            path
-            for path, entry in listing.entries.items()
-            if path.rpartition(b"/")[2] == b".gitignore" and entry.mode.startswith("100")
-        ]
+        # The tree of each directory whose rules are known, and whether any speak there, its own or from above.
+        self._known: dict[bytes, tuple[str | None, bool]] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._said = tempfile.TemporaryFile()  # noqa: SIM115, closed in __exit__
 
@@ -40,7 +37,7 @@ class Rules:
 
     def ignore(self, path: bytes, *, directory: bool = False) -> bool:
         """The rules name this untracked path, or a directory above it."""
-        if not self._sources:
+        if not self._laid(path.rpartition(b"/")[0])[1]:
             return False
         process = self._process or self._start()
         if directory:
@@ -50,11 +47,26 @@ class Rules:
         pattern = self._ask(process, path)
         return bool(pattern) and not pattern.startswith(b"!")
 
+    def _laid(self, directory: bytes) -> tuple[str | None, bool]:
+        """Lay out the rules of a directory and of all above it; git reads them when it first comes there."""
+        if directory not in self._known:
+            if directory:
+                above, _, name = directory.rpartition(b"/")
+                outer, speaking = self._laid(above)
+                tree = self._trees.below(outer, name)
+            else:
+                tree, speaking = self._trees.top(self._commit), False
+            rules = self._trees.rows(tree).get(b".gitignore")
+            # Git reads no rules through links either.
+            if rules is not None and rules.mode.startswith("100"):
+                place = self._work_tree + (directory + b"/" if directory else b"")
+                os.makedirs(place, exist_ok=True)
+                Path(os.fsdecode(place + b".gitignore")).write_bytes(self._trees.blob(rules.oid))
+                speaking = True
+            self._known[directory] = tree, speaking
+        return self._known[directory]
+
     def _start(self) -> subprocess.Popen[bytes]:
-        for source in self._sources:
-            place = self._work_tree + source
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            Path(os.fsdecode(place)).write_bytes(Path(os.fsdecode(self._sealed + source)).read_bytes())
         # This one command refuses literal pathspecs; a leading `./` makes every name one anyway.
         env = {"GIT_WORK_TREE": os.fsdecode(self._work_tree), "GIT_LITERAL_PATHSPECS": "0"}
         self._process = self._git.popen(*_ASK, stderr=self._said, env=env)

@@ -1,0 +1,271 @@
+"""The record of which branches lie on this disk: one row each, and one commit for whatever happens to one.
+
+Layers are made and sealed while the write lock is held, in the transaction that names them. So whoever holds that lock
+sees no layer without a row that somebody could still name: what has none was left by a crash, or by a removal.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from resolvent.adapters.journal.store import Connection, Store
+from resolvent.adapters.workspace.branch_rows import FIND, LIST, SCHEMA, SIZES, Rows, Standing, missing, standing
+from resolvent.adapters.workspace.files import remove_tree, translated
+from resolvent.adapters.workspace.layer_store import LayerStore
+from resolvent.domain.job import Branch
+from resolvent.errors import StoreBusy
+
+T = TypeVar("T")
+
+
+class BranchStore:
+    """The branches of one sandbox. Any number of processes may hold the same one."""
+
+    def __init__(self, store: Store, layers: LayerStore, *, running: Callable[[str], bool]) -> None:
+        self.layers = layers
+        self._store = store
+        self._running = running
+
+    @classmethod
+    async def open(cls, sandbox: Path, *, running: Callable[[str], bool], owner: int | None = None) -> "BranchStore":
+        """The store below `sandbox`, made if it is not there; `running` tells whether a job runs right now."""
+        with translated():
+            layers = await asyncio.to_thread(LayerStore, sandbox, owner=owner)
+        try:
+            store = await Store.open(f"sqlite:///{layers.sandbox}/branches.db")
+            await store.migrate("branches", SCHEMA)
+        except BaseException:
+            layers.close()
+            raise
+        return cls(store, layers, running=running)
+
+    async def close(self) -> None:
+        """Finish what was begun and let go."""
+        await self._store.close()
+        self.layers.close()
+
+    async def create(self, branch: Branch, *, lowers: Sequence[str]) -> Standing:
+        """A branch over these sealed layers; asked again, the one that is there. ReplayDiverged if it is of another."""
+        return await self._ordered(lambda rows: rows.known(branch) or self._add(rows, branch, tuple(lowers)))
+
+    async def fork(self, branch: Branch, *, below: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Standing | None:
+        """A child of what its parent last sealed, which is sealed now unless a job runs in it; None without a parent.
+
+        `below` makes the child's layers out of the parent's.
+        """
+
+        def work(rows: Rows) -> Standing | None:
+            if there := rows.known(branch):
+                return there
+            parent = None if branch.parent is None else rows.find(branch.parent)
+            if parent is None:
+                return None
+            sealed = self._seal(rows, parent)
+            return self._add(rows, branch, below((sealed or parent).lowers))
+
+        return await self._ordered(work)
+
+    async def get(self, id: str) -> Standing | None:
+        """The branch, or None."""
+        found = await self._store.read(FIND, id=id)
+        return standing(found[0]) if found else None
+
+    async def require(self, id: str) -> Standing:
+        """The branch; NotFound when there is none."""
+        here = await self.get(id)
+        if here is None:
+            raise missing(id)
+        return here
+
+    async def all(self) -> tuple[Standing, ...]:
+        """Every branch, oldest first."""
+        return tuple(standing(row) for row in await self._store.read(LIST))
+
+    async def take(self, id: str, *, job: str) -> Standing:
+        """Let a job in, with an upper to write to; BranchBusy while another job runs there.
+
+        Asking again for the same job is fine.
+        """
+
+        def work(rows: Rows) -> Standing:
+            here = rows.require(id)
+            if not self.occupied(here):
+                return self._open(rows, here._replace(job=job))
+            if here.job != job:
+                raise here.busy()
+            return here
+
+        return await self._ordered(work)
+
+    async def let_go(self, id: str, *, job: str) -> None:
+        """The job ended: the branch is free. Not its job, or no such branch: nothing to do."""
+
+        def work(rows: Rows) -> None:
+            here = rows.find(id)
+            if here is not None and here.job == job:
+                rows.save(here._replace(job=""))
+
+        await self._ordered(work)
+
+    async def lay(self, id: str, digest: str, *, write: Callable[[Standing], None]) -> None:
+        """Let `write` put files into the upper, once for every digest; BranchBusy while a job runs there."""
+
+        def prepare(rows: Rows) -> bool:
+            here = rows.require(id)
+            return digest not in here.laid and bool(self._open(rows, self._idle(here)))
+
+        def work(rows: Rows) -> None:
+            # Nobody seals or takes it meanwhile, but somebody may have done so just before.
+            here = self._open(rows, self._idle(rows.require(id)))
+            if digest not in here.laid:
+                write(here)
+                rows.save(here._replace(laid=(*here.laid, digest)))
+
+        # By two commits: an upper that was half written when something went wrong is one that has a name.
+        if await self._ordered(prepare):
+            await self._ordered(work)
+
+    async def seal(self, id: str) -> Standing:
+        """No later job changes what is in the branch now; BranchBusy while one runs."""
+
+        def work(rows: Rows) -> Standing:
+            here = rows.require(id)
+            sealed = self._seal(rows, here)
+            if sealed is None:
+                raise here.busy()
+            return sealed
+
+        return await self._ordered(work)
+
+    async def snapshot(self, id: str) -> Standing:
+        """As `seal`, and no power loss takes it either."""
+        sealed = await self.seal(id)
+        with translated():
+            # The record lies on the same disk: one wait for both.
+            await asyncio.to_thread(self.layers.sync)
+        return sealed
+
+    async def flatten(self, seen: Standing, *, made: Path, below: Sequence[str]) -> Standing | None:
+        """Put a sealed branch on one new layer, which shows what all its own did; None if it has moved on."""
+
+        def work(rows: Rows) -> Standing | None:
+            here = rows.find(seen.branch.id)
+            if here is None or here.shown != seen.shown:
+                return None
+            return rows.save(here._replace(lowers=(self.layers.adopt(made), *below)))
+
+        return await self._ordered(work)
+
+    async def became(self, id: str, commit: str) -> None:
+        """Remember the commit that the branch was exported as; it may be gone by now."""
+
+        def work(rows: Rows) -> None:
+            here = rows.find(id)
+            if here is not None and here.became != commit:
+                rows.save(here._replace(became=commit))
+
+        await self._ordered(work)
+
+    async def delete(self, *ids: str, seen: Standing | None = None) -> tuple[Standing, ...]:
+        """Forget branches, all or none, and remove what only they could write; those that were there.
+
+        BranchBusy while a job runs in one, or when one holds something else than what was `seen`. Sealed layers stay
+        for the collection, which looks once for all of them who else stands on them.
+        """
+
+        def work(rows: Rows) -> tuple[Standing, ...]:
+            gone = tuple(here for id in dict.fromkeys(ids) if (here := rows.find(id)))
+            for here in gone:
+                if self.occupied(here) or (seen is not None and not here.holds_as(seen)):
+                    raise here.busy()
+                rows.remove(here.branch.id)
+            return gone
+
+        # On the disk before its files go: a row that a power loss brought back would stand on nothing.
+        gone = await self._durable(work)
+        with translated():
+            await asyncio.to_thread(self.layers.discard, *(here.upper for here in gone if here.upper))
+        return gone
+
+    async def unnamed(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The layers that some branch names, and those on the disk that none does, whatever a power loss takes back."""
+
+        def work(rows: Rows) -> tuple[frozenset[str], frozenset[str]]:
+            rows.barrier()
+            named = rows.named()
+            return named, frozenset(self.layers.names()) - named
+
+        return await self._durable(work)
+
+    async def remove(self, layers: Sequence[str]) -> tuple[str, ...]:
+        """Remove those of these layers that no branch names; which they were."""
+
+        def work(rows: Rows) -> dict[str, Path]:
+            buried = {name: grave for name in rows.unnamed(layers) if (grave := self.layers.bury(name))}
+            rows.resize(dict.fromkeys(buried))
+            return buried
+
+        buried = await self._ordered(work)
+        with translated():
+            for grave in buried.values():
+                await asyncio.to_thread(remove_tree, grave)
+        return tuple(buried)
+
+    async def sizes(self) -> dict[str, int]:
+        """The bytes of the sealed layers that were measured."""
+        return {row["layer"]: row["bytes"] for row in await self._store.read(SIZES)}
+
+    async def measured(self, sizes: Mapping[str, int]) -> None:
+        """Remember the bytes of sealed layers: they do not change."""
+        await self._ordered(lambda rows: rows.resize(sizes))
+
+    def occupied(self, here: Standing) -> bool:
+        """A job runs in it right now."""
+        return bool(here.job) and self._running(here.job)
+
+    def _idle(self, here: Standing) -> Standing:
+        if self.occupied(here):
+            raise here.busy()
+        return here
+
+    def _add(self, rows: Rows, branch: Branch, lowers: tuple[str, ...]) -> Standing:
+        # The base belongs to no branch before this moment; what others stand on cannot go while we hold the lock.
+        gone = [name for name in lowers if "-" in name and not self.layers.holds(name)]
+        if gone:
+            raise StoreBusy(f"layers for branch {branch.id!a} were removed while it was made: {gone}")
+        return rows.add(branch, lowers=lowers)
+
+    def _open(self, rows: Rows, here: Standing) -> Standing:
+        """Let somebody write."""
+        if here.upper:
+            self.layers.reopen(here.upper)
+        # Made for who writes, not for who only branches: a directory is dearer than a row.
+        return rows.save(here._replace(upper=here.upper or self.layers.make()))
+
+    def _seal(self, rows: Rows, here: Standing) -> Standing | None:
+        """Nothing writes to its upper any more; None when a job does."""
+        if not here.upper:
+            return here
+        if self.occupied(here):
+            return None
+        self.layers.seal(here.upper)
+        # Asked again: one that came before the seal would not notice it, and one that comes later cannot start.
+        if self.occupied(here):
+            self.layers.reopen(here.upper)
+            return None
+        return rows.save(here._replace(upper="", lowers=here.shown))
+
+    async def _ordered(self, work: Callable[[Rows], T]) -> T:
+        return await self._store.ordered(_translating(work))
+
+    async def _durable(self, work: Callable[[Rows], T]) -> T:
+        return await self._store.transaction(_translating(work))
+
+
+def _translating(work: Callable[[Rows], T]) -> Callable[[Connection], T]:
+    def translating(connection: Connection) -> T:
+        with translated():
+            return work(Rows(connection))
+
+    return translating

@@ -1,0 +1,160 @@
+"""Walls: what a job in a branch may see, reach and take. Whatever is not named here is not there inside."""
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from resolvent.adapters.jobs.launch import OBJECTS, PRIVATE, PROXY, WORKSPACE
+from resolvent.adapters.workspace.files import copy_tree, opened
+from resolvent.adapters.workspace.scratch import Scratch, settle
+from resolvent.domain.job import Box, Files, Job, Limits
+
+__all__ = ["OBJECTS", "PRIVATE", "WORKSPACE", "Walls", "furnish"]
+
+PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+# Shown in every box as they are, besides what `reads` names.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
+# Of /etc only what programs need to find libraries, certificates and the time: nothing there is secret.
+_FILES = (
+    "ld.so.cache", "ld.so.conf", "localtime", "timezone", "os-release", "debian_version", "services", "protocols",
+    "mime.types", "mailcap", "inputrc", "bash.bashrc", "profile", "locale.alias",
+    "ssl/openssl.cnf",
+)  # fmt: skip
+_TREES = ("alternatives", "ld.so.conf.d", "ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "fonts")
+_PLAIN = {
+    "hosts": "127.0.0.1 localhost box\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "hostname": "box\n",
+}
+
+
+@dataclass(frozen=True)
+class Walls:
+    """One rung's walls, the same around every job of a store."""
+
+    kind: Literal["namespaces", "landlock"]
+    bwrap: str = ""
+    # Whom a root caller's jobs run as; None: the caller.
+    user: int | None = None
+    reads: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    etc: str = ""
+    proc: bool = True
+
+    def around(self, job: Job, *, files: Files, private: str, objects: str) -> Job:
+        """The job in a box that shows these files; its environment and limits fitted to it."""
+        reads = _existing((*self.reads, *job.reads))
+        box = Box(
+            walls=self.kind,
+            files=files,
+            private=private,
+            reads=reads,
+            writes=_existing(job.writes),
+            objects=objects,
+            network=self.network,
+            user=self.user,
+            bwrap=self.bwrap,
+            etc=self.etc,
+            proc=self.proc,
+        )
+        self.give(Path(private))
+        wanted = job.environment.get("PATH", "")
+        environment = job.environment | {"PATH": _path(wanted, reads)}
+        argv = (_program(job.argv[0], inside=environment["PATH"], outside=wanted), *job.argv[1:])
+        if self.kind == "landlock":
+            # The system's settings are there but cannot be read, at which git gives up.
+            environment["GIT_CONFIG_NOSYSTEM"] = "1"
+        if self.network:
+            from resolvent.adapters.jobs.proxy import environment as proxied
+
+            environment |= proxied(PROXY[1], allowed=self.network)
+        cwd = job.cwd or (files.tree if self.kind == "landlock" else WORKSPACE)
+        fitted = {"argv": argv, "cwd": cwd, "environment": environment, "limits": self._limited(job.limits)}
+        return job.model_copy(update={"box": box, **fitted})
+
+    def inside(self, private: str) -> str:
+        """Where the job finds its private directory."""
+        return private if self.kind == "landlock" else PRIVATE
+
+    def give(self, place: Path) -> None:
+        """Let the jobs' user own a directory of ours with all that is in it; once, for then a job may work in it."""
+        if self.user is None or os.lstat(place).st_uid == self.user:
+            return
+        # The top comes last: as long as it is ours nobody else has been in there.
+        for directory, _, names in os.walk(place, topdown=False):
+            for name in (".", *names):
+                os.chown(os.path.join(directory, name), self.user, self.user, follow_symlinks=False)
+
+    def _limited(self, limits: Limits) -> Limits:
+        """The store's bounds where the job names none of its own."""
+        ours = {
+            "memory_bytes": self.limits.memory_bytes,
+            "disk_bytes": self.limits.disk_bytes,
+            "cpus": self.limits.cpus,
+        }
+        chosen = {name: value for name, value in ours.items() if getattr(limits, name) is None}
+        return limits.model_copy(update=chosen | {"processes": min(limits.processes, self.limits.processes)})
+
+
+def _existing(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Without doubles and what lies in another or in the system anyway; a link stands for what it leads to as well."""
+    every = [place for path in paths for place in dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))]
+    kept: list[str] = []
+    for place in sorted(dict.fromkeys(every)):
+        if os.path.exists(place) and place != "/" and not _below(place, (*SYSTEM, *kept)):
+            kept.append(place)
+    return tuple(kept)
+
+
+def _below(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(place + "/") for place in places)
+
+
+def _path(wanted: str, reads: tuple[str, ...]) -> str:
+    """The search path as far as it can be seen inside; the system's own always."""
+    seen = [place for place in wanted.split(":") if place.startswith("/") and _below(place, (*SYSTEM, *reads))]
+    return ":".join(dict.fromkeys((*seen, *PATH)))
+
+
+def _program(name: str, *, inside: str, outside: str) -> str:
+    """The program as a box finds it: its own of that name, else the one that was found outside and is shown to it."""
+    if "/" in name or shutil.which(name, path=inside):
+        return name
+    return shutil.which(name, path=outside) or name
+
+
+def furnish(sandbox: Path, *, user: int) -> str:
+    """The directory that boxes show as /etc, made anew when the system's own has changed."""
+    sources = [Path("/etc") / name for name in (*_FILES, *_TREES)]
+    stamps = [f"{source} {source.stat().st_mtime_ns}" for source in sources if source.exists()]
+    digest = hashlib.sha256("\n".join((str(user), *stamps)).encode()).hexdigest()[:16]
+    place = sandbox / f"etc-{digest}"
+    if not place.is_dir():
+        with Scratch(sandbox / "scratch")() as scratch:
+            made = scratch / "etc"
+            _furnish(made, sources, user=user)
+            settle(made, place)
+    return str(place)
+
+
+def _furnish(made: Path, sources: list[Path], *, user: int) -> None:
+    made.mkdir(mode=0o755)
+    for source in sources:
+        target = made / source.relative_to("/etc")
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        if source.is_dir():
+            target.mkdir(mode=0o755)
+            with opened(source.resolve()) as there, opened(target) as here:
+                copy_tree(there, here)
+        elif source.is_file() and source.stat().st_mode & 0o004:
+            # What links of the system lead to may lie where no box looks, so the bytes are taken.
+            target.write_bytes(source.read_bytes())
+            target.chmod(0o644)
+    people = f"root:x:0:0:root:/:/bin/sh\nagent:x:{user}:{user}:agent:{PRIVATE}/home:/bin/sh\n"
+    groups = f"root:x:0:\nagent:x:{user}:\n"
+    for name, text in (_PLAIN | {"passwd": people, "group": groups}).items():
+        (made / name).write_text(text)

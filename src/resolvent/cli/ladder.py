@@ -1,0 +1,104 @@
+"""What doctor says of the sandbox: the rung, what it gives and loses, why no stronger one holds, and the exact fix."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from resolvent.cli.diagnosis import Probe, fault, found
+from resolvent.errors import NoSandbox, ResolventError
+from resolvent.wiring import PLAIN_PATH, Home
+
+if TYPE_CHECKING:
+    from resolvent.adapters.workspace.rungs import Rung, Trial
+
+_WALLS = "behind namespaces, bubblewrap and seccomp"
+# A terminal cuts what is longer than about a hundred columns.
+GIVES = {
+    "overlay": f"overlay: copy-on-write branches, {_WALLS}",
+    "memory": f"memory: copy-on-write branches in memory, {_WALLS}",
+    "copy": f"copy: a copy for each branch, {_WALLS}",
+    "landlock": "landlock: a copy for each branch, behind Landlock and seccomp, without namespaces",
+    "plain": "plain: a copy for each branch, no walls: every run needs --unsafe",
+}
+_RENAME = "rename(2) of a directory that the commit holds fails: mv copies it instead"
+_COPIES = "a branch takes as much time and room as the repository is big"
+LOSES: dict[str, tuple[str, ...]] = {
+    "overlay": (_RENAME,),
+    "memory": (_RENAME, "a reboot takes every branch that was not published"),
+    "copy": (_COPIES,),
+    "landlock": (_COPIES, "no network at all, whatever sandbox.network says", "no /tmp and no /proc of their own"),
+    "plain": (_COPIES, "agents and checks can read, change and send whatever you can"),
+}
+DELEGATE = "systemd-run --user --scope --property=Delegate=yes resolvent serve"
+
+
+async def sandbox(home: Home) -> list[Probe]:
+    """The ladder, tried anew."""
+    from resolvent.adapters.workspace.rungs import find
+
+    path = home.environ.get("PATH", PLAIN_PATH)
+    try:
+        rung = await find(home.state, wanted=home.settings.sandbox.rung, path=path, fresh=True)
+    except NoSandbox as error:
+        tried: tuple[Trial, ...] = tuple(error.details.get("tried", ()))  # type: ignore[arg-type]
+        if len(tried) < 2:
+            return [fault("sandbox", error)]
+        what = "none: without walls agents and checks can do whatever you can"
+        mend = "mend one of these, or add --unsafe to a run"
+        return [found("sandbox", what, state="fault", fix=mend), *_missed(tried)]
+    except ResolventError as error:
+        return [fault("sandbox", error)]
+    strong = rung.name == "overlay"
+    lines = [found("sandbox", GIVES[rung.name], state="ok" if strong else "note"), *_missed(rung.tried)]
+    lines += [found("sandbox lost", what, state="note") for what in _lost(rung)]
+    return [*lines, *_jobs(rung)] if rung.kind else lines
+
+
+def _missed(tried: "tuple[Trial, ...]") -> list[Probe]:
+    """The stronger rungs, why they do not hold, and what to type."""
+    from resolvent.adapters.workspace.rungs import reasons
+
+    lines = []
+    for names, trial in reasons(tried):
+        name, what = ("sandbox lost", trial.why) if trial.works else ("sandbox lacks", f"{names}: {trial.why}")
+        lines.append(found(name, what, state="note", fix=trial.fix))
+    return lines
+
+
+def _lost(rung: "Rung") -> list[str]:
+    lost = list(LOSES[rung.name])
+    if rung.name == "memory":
+        about = os.statvfs(rung.sandbox)
+        lost.append(
+            f"all branches share {about.f_bavail * about.f_frsize / 2**30:.1f} GB of {Path(rung.sandbox).parent}"
+        )
+    if rung.name == "landlock":
+        from resolvent.adapters.jobs import landlock
+
+        lost += landlock.unenforced()
+    return lost
+
+
+def _jobs(rung: "Rung") -> list[Probe]:
+    """Whom jobs run as, what raises the walls, and who counts what they take."""
+    who = "you" if rung.user is None else f"user {rung.user}, who is nobody else: you are root"
+    lines = [found("sandbox user", who)]
+    if rung.bwrap:
+        notes = ["from its wheel"] if rung.bwrap.origin == "wheel" else []
+        notes += ["setuid, which has no effect here"] if rung.bwrap.setuid else []
+        lines.append(found("sandbox bwrap", ", ".join([rung.bwrap.version, rung.bwrap.path, *notes])))
+    return [*lines, _bounds()]
+
+
+def _bounds() -> Probe:
+    """Asks the kernel for the very cgroup that a job would get."""
+    from resolvent.adapters.jobs import cgroup
+
+    made = cgroup.enter("doctor", memory=1 << 30, processes=64, cpus=1.0)
+    bounds = made.bounds if made else frozenset()
+    if made:
+        made.remove()
+    if "memory" in bounds:
+        return found("sandbox bounds", f"{', '.join(sorted(bounds))}: by the kernel, in cgroups; disk: watched")
+    what = "memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit"
+    return found("sandbox bounds", what, state="note", fix=DELEGATE)

@@ -1,0 +1,265 @@
+"""The use cases of the branch server: explore, look, read, wait, delete. Whoever holds the lock also works."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from resolvent.adapters.journal.lock import DaemonLock
+from resolvent.adapters.workspace.explorations import Explorations, new_names
+from resolvent.adapters.workspace.files import remove_tree
+from resolvent.domain.change import Change
+from resolvent.domain.exploration import Exploration
+from resolvent.errors import NotFound, UsageError
+from resolvent.exploring_work import ExplorationWorker, Ground, branch_of, nothing, require_files
+from resolvent.settings import agent_named
+from resolvent.wiring import Home
+
+if TYPE_CHECKING:
+    from resolvent.domain.record import AgentChoice
+
+MAX_BRANCHES = 64
+MAX_PROMPTS = 100
+# What clients call an agent that we know under another name, unless it is defined under theirs.
+ALIASES = {"claude_code": "claude"}
+BASES = ("", "base", "HEAD")
+# Where a box shows the workspace: agents tell such paths to whoever reads them.
+INSIDE = "/workspace/"
+# The bytes of UTF-8 that begin no character.
+_INNER = bytes(range(0x80, 0xC0))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a client wants explored."""
+
+    prompts: tuple[str, ...]
+    parent: str = ""
+    count: int = 1
+    agent: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What a branch changed since the commit it comes from."""
+
+    base: str
+    commit: str
+    patch: str
+    paths: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+class Explorer:
+    """Everything the branch server can do for one repository."""
+
+    def __init__(self, home: Home, ground: Ground) -> None:
+        self._home = home
+        self._ground = ground
+        self._table = ground.table
+
+    @classmethod
+    async def open(
+        cls, home: Home, *, unsafe: bool = False, boundary: Callable[[str, str], None] = nothing
+    ) -> "Explorer":
+        """The explorations of a repository; `unsafe` lets agents run without walls where there are none."""
+
+        def forget(job: str) -> None:
+            for place in (home.jobs().output(job).parent, home.state / "private" / job):
+                remove_tree(place)
+
+        ground = Ground(
+            table=await Explorations.open(Path((await home.rung()).sandbox), now=home.clock.now),
+            repository=await home.git_repository(),
+            workspace=await home.workspace(),
+            jobs=home.jobs(),
+            clock=home.clock,
+            agent=home.agent,
+            private_directory=home.private_directory,
+            forget=forget,
+            unsafe=unsafe,
+            boundary=boundary,
+        )
+        return cls(home, ground)
+
+    async def explore(self, asked: Asked) -> tuple[Exploration, ...]:
+        """Record as many branches as were asked for, all or none, and return at once: a worker takes them up."""
+        _require_sense(asked)
+        await self._home.require_walls(unsafe=self._ground.unsafe)
+        choice = self._choice(asked.agent)
+        self._home.agent(choice).ready()
+        parent, commit = await self._origin(asked.parent)
+        now = self._home.clock.now()
+        rows = tuple(
+            Exploration(
+                **new_names(),
+                project=asked.project or self._home.repository.name,
+                parent=parent,
+                commit=commit,
+                agent=asked.agent or choice.name,
+                choice=choice,
+                prompts=asked.prompts,
+                created_at=now,
+                updated_at=now,
+            )
+            for _ in range(asked.count)
+        )
+        await self._table.add(rows)
+        return rows
+
+    async def branch(self, named: str) -> Exploration:
+        """By id, name or latest snapshot; NotFound otherwise."""
+        return await self._table.find(named)
+
+    async def branches(self, *, project: str = "", status: str = "", limit: int = 100) -> tuple[Exploration, ...]:
+        """Newest first; of every project and status unless they are named."""
+        return await self._table.list(project=project, status=status, limit=limit)
+
+    async def output(self, named: str) -> str:
+        """Everything its agents printed so far, one prompt after the other."""
+        return await self._printed(named, None)
+
+    async def end_of_output(self, named: str, *, characters: int) -> str:
+        """The last of what its agents printed: that is where they say what came of it."""
+        return await self._printed(named, characters)
+
+    async def read_file(self, named: str, path: str) -> bytes:
+        """A file of the branch as it is now; NotFound when there is none."""
+        row = await self._table.find(named)
+        parts = path.removeprefix(INSIDE).removeprefix("./").split("/")
+        if not row.snap or "\0" in path or any(part in ("", ".", "..") for part in parts):
+            raise NotFound(f"File or directory not found: {path[:500]}")
+        try:
+            return await self._ground.workspace.read(branch_of(row), "/".join(parts))
+        except NotFound as error:
+            raise NotFound(f"File or directory not found: {path[:500]}") from error
+
+    async def diff(self, named: str) -> Diff:
+        """What the branch changed, as git would show it; ignored files are named, not shown."""
+        row = await self._table.find(named)
+        base = await self._ground.repository.change(row.commit)
+        if not row.snap:
+            return Diff(base.commit, base.commit, "", (), ())
+        workspace, branch = self._ground.workspace, branch_of(row)
+        change = await workspace.export(branch, message=f"{row.name}\n", at=row.created_at) or base
+        patch = await self._ground.repository.diff(base, change)
+        paths = await self._ground.repository.changed_paths(base, change)
+        return Diff(base.commit, change.commit, patch, paths, workspace.ignored(branch))
+
+    async def wait(self, named: str, *, timeout_s: float) -> Exploration:
+        """Return when nothing will happen in it any more, or when the time is over, whichever is first."""
+        loop = asyncio.get_running_loop()
+        deadline, seen = loop.time() + timeout_s, await self._table.changed(since=-1)
+        while True:
+            row = await self._table.find(named)
+            left = deadline - loop.time()
+            if row.ended or left <= 0:
+                return row
+            seen = await self._table.changed(since=seen, timeout_s=left)
+
+    async def delete(self, named: str) -> str | None:
+        """End what runs in it and remove it; returns the ref that keeps its work, if nobody published that."""
+        row, seen = await self._table.find(named), await self._table.changed(since=-1)
+        await self._table.ask_to_delete(row)
+        while (row := await self._table.record(row.id)).status == "deleting":
+            seen = await self._table.changed(since=seen)
+        if row.status != "deleted":
+            raise UsageError(f"branch {row.id} could not be deleted: {row.error}", hint="resolvent doctor")
+        return row.rescue or None
+
+    async def work(self) -> None:
+        """Work on what is due as soon as no other process does, until cancelled; agents go on without us."""
+        # A lock of its own, beside the table: the runs of a repository have another worker.
+        lock = DaemonLock(f"sqlite:///{(await self._home.rung()).sandbox}/explorations")
+        await lock.wait()
+        try:
+            await ExplorationWorker(self._ground, agents=self._home.settings.limits.agents).work()
+        finally:
+            await lock.release()
+
+    async def close(self) -> None:
+        """Let go of the table; the home is the caller's."""
+        await self._table.close()
+
+    def _choice(self, asked: str) -> "AgentChoice":
+        agents = self._home.settings.agents
+        name, colon, model = (asked or agents.writer).partition(":")
+        known = name if name in agents.defined else ALIASES.get(name, name)
+        return agent_named(self._home.settings, f"{known}{colon}{model}")
+
+    async def _origin(self, named: str) -> tuple[str | None, str]:
+        """The exploration a branch is forked from, if it is one, and the commit it comes from."""
+        if named not in BASES:
+            try:
+                found = await self._table.find(named)
+            except NotFound:
+                return None, (await self._revision(named)).commit
+            if found.status == "failed" and not found.snap:
+                raise UsageError(f"branch {found.id} never began: {found.status_text}", hint="fork another one")
+            if found.snap:
+                await require_files(self._ground.workspace, found)
+            return found.id, found.commit
+        return None, (await self._revision(named)).commit
+
+    async def _revision(self, named: str) -> Change:
+        forge, repository = await self._home.forge(), self._ground.repository
+        await forge.sync(self._home.repository)
+        base = await forge.fetch(repository.path, await forge.default_branch())
+        if named in BASES:
+            return await repository.change(base)
+        try:
+            return await repository.change(await forge.fetch(repository.path, named))
+        except NotFound:
+            pass
+        try:
+            return await repository.change(named)
+        except NotFound as error:
+            raise NotFound(f"there is no branch and no commit {named[:200]!a}", hint="list_branches") from error
+
+    async def _printed(self, named: str, characters: int | None) -> str:
+        row = await self._table.find(named)
+        files = [self._ground.jobs.output(row.job(position)) for position in range(len(row.prompts))]
+        if row.status != "failed":
+            return await asyncio.to_thread(_text, files, characters)
+        files = files[: row.position + 1]
+        text = await asyncio.to_thread(_text, [*files, files[-1].with_name("errors")], characters)
+        text = f"{text.rstrip()}\n{row.status_text}\n".lstrip("\n")
+        return text if characters is None else text[-characters:]
+
+
+def _require_sense(asked: Asked) -> None:
+    if not 1 <= asked.count <= MAX_BRANCHES:
+        raise UsageError(f"num_branches must be between 1 and {MAX_BRANCHES}")
+    if not 1 <= len(asked.prompts) <= MAX_PROMPTS or not all(prompt.strip() for prompt in asked.prompts):
+        raise UsageError(f"shared_prompt_sequence must be a list of 1 to {MAX_PROMPTS} prompts, none of them empty")
+
+
+def _text(files: list[Path], characters: int | None) -> str:
+    """The files one after the other, each from a new line; of their end only as many characters as are wanted."""
+    pieces: list[bytes] = []
+    # No character takes more than four bytes.
+    room = None if characters is None else 4 * characters
+    for file in reversed(files):
+        piece = _end_of(file, room)
+        pieces.insert(0, piece)
+        if room is not None and (room := room - len(piece)) <= 0:
+            break
+    lines = [piece if piece.endswith(b"\n") else piece + b"\n" for piece in pieces[:-1] if piece]
+    text = b"".join((*lines, *pieces[-1:])).decode(errors="replace")
+    return text if characters is None else text[-characters:]
+
+
+def _end_of(file: Path, room: int | None) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            if room is None:
+                return stream.read()
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - room))
+            piece = stream.read(room)
+            # A cut may fall inside a character: the rest of it is none.
+            return piece[:3].lstrip(_INNER) + piece[3:] if size > room else piece
+    except FileNotFoundError:
+        return b""

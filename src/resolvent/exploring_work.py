@@ -1,0 +1,269 @@
+"""The worker of the branch server: takes each exploration through its prompts, whoever started it and whoever died."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resolvent.adapters.workspace.explorations import Explorations, new_id
+from resolvent.domain.exploration import Exploration, Status
+from resolvent.domain.job import Branch, JobExit, Task
+from resolvent.domain.record import AgentChoice
+from resolvent.errors import AgentBusy, BranchBusy, MalformedAnswer, NotFound, ResolventError, StepFailed, UsageError
+from resolvent.ports import Agent, Clock, Jobs, Repository, Workspace
+
+SHOWN_ERROR = 300
+
+
+def nothing(point: str, job: str) -> None:
+    """The boundary of ordinary life: nobody is killed here."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What explorations are made of."""
+
+    table: Explorations
+    repository: Repository
+    workspace: Workspace
+    jobs: Jobs
+    clock: Clock
+    agent: Callable[[AgentChoice], Agent]
+    private_directory: Callable[[str], str]
+    # Removes the output and the private directory of a job.
+    forget: Callable[[str], None]
+    unsafe: bool = False
+    boundary: Callable[[str, str], None] = nothing
+
+
+class ExplorationWorker:
+    """Works on every exploration that is due. The caller holds the lock, so that there is one of it."""
+
+    def __init__(self, ground: Ground, *, agents: int) -> None:
+        self._ground = ground
+        self._slots = asyncio.Semaphore(agents)
+        self._going: dict[str, asyncio.Task[None]] = {}
+        self._deleting: dict[str, asyncio.Task[None]] = {}
+        self._quiet: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waiting: dict[str, asyncio.Task[Any]] = {}
+        self._running: dict[str, str] = {}
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work(self) -> None:
+        """Work until cancelled, which stops no agent: the next worker attaches to them. StoreBusy if that broke."""
+        seen = await self._ground.table.changed(since=-1)
+        try:
+            while True:
+                for id, status in await self._ground.table.due():
+                    self._take_up(id, status)
+                seen = await self._news(seen)
+        finally:
+            left = (*self._going.values(), *self._deleting.values())
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+    async def _news(self, seen: int) -> int:
+        changed = asyncio.ensure_future(self._ground.table.changed(since=seen))
+        try:
+            await asyncio.wait((changed, self._broken), return_when=asyncio.FIRST_COMPLETED)
+            if self._broken.done():
+                self._broken.result()
+            return changed.result()
+        finally:
+            changed.cancel()
+
+    def _take_up(self, id: str, status: Status) -> None:
+        if status == "deleting":
+            if id not in self._deleting:
+                self._watch(self._deleting, id, self._delete(id))
+        elif id not in self._going:
+            self._watch(self._going, id, self._go(id))
+
+    def _watch(self, tasks: dict[str, asyncio.Task[None]], id: str, work: Coroutine[Any, Any, None]) -> None:
+        """A task whose failure ends the worker instead of going unseen."""
+
+        def look(task: asyncio.Task[None]) -> None:
+            del tasks[id]
+            error = None if task.cancelled() else task.exception()
+            if error and not self._broken.done():
+                self._broken.set_exception(error)
+
+        tasks[id] = asyncio.create_task(work)
+        tasks[id].add_done_callback(look)
+
+    async def _go(self, id: str) -> None:
+        """Take it to its end; whatever goes wrong on the way is its end, and no other exploration's."""
+        row = await self._ground.table.record(id)
+        steps = asyncio.ensure_future(self._steps(row))
+        try:
+            await asyncio.wait((steps,))
+        except asyncio.CancelledError:
+            steps.cancel()
+            await asyncio.wait((steps,))
+            raise
+        error = None if steps.cancelled() else steps.exception()
+        if error is not None:
+            # Deleted meanwhile: then nobody asks any more.
+            with suppress(NotFound):
+                await self._fail(await self._ground.table.find(id), error)
+
+    async def _steps(self, row: Exploration) -> None:
+        if not row.snap:
+            row = await self._begin(row)
+        agent = self._ground.agent(row.choice)
+        while row.position < len(row.prompts):
+            await self._wait_for_slot(row.id)
+            try:
+                row, failure = await self._turn(row, agent)
+            finally:
+                self._slots.release()
+            if failure:
+                raise failure
+
+    async def _wait_for_slot(self, id: str) -> None:
+        """The one place where an exploration may be interrupted by its deletion: it may wait here for hours."""
+        self._waiting[id] = asyncio.current_task()  # type: ignore[assignment]
+        try:
+            await self._slots.acquire()
+        finally:
+            del self._waiting[id]
+
+    async def _begin(self, row: Exploration) -> Exploration:
+        """Make the branch, before it waits for an agent: it starts from what its parent held when it was asked for."""
+        workspace = self._ground.workspace
+        self._ground.boundary("before", f"{row.id}.0")
+        if row.parent is None:
+            await workspace.root(await self._ground.repository.change(row.commit), id=row.id)
+        else:
+            parent = await self._ground.table.record(row.parent)
+            if not parent.snap:
+                raise UsageError(f"its parent {parent.id} never began: {parent.status_text}", hint="fork another one")
+            await self._fork(parent, row.id)
+        self._ground.boundary("made", f"{row.id}.0")
+        return await self._ground.table.note(row, snap=new_id(), status_text="waits for an agent")
+
+    async def _fork(self, parent: Exploration, id: str) -> None:
+        """What the parent last sealed; where branches are copies nothing keeps that, so its prompt has to end first."""
+        while True:
+            seen = await self._ground.table.changed(since=-1)
+            status = (await self._ground.table.record(parent.id)).status
+            await require_files(self._ground.workspace, parent)
+            if id in self._deleting:
+                raise NotFound(f"branch {id} is being deleted")
+            try:
+                async with self._quiet[parent.id]:
+                    await self._ground.workspace.fork(branch_of(parent), id=id)
+                return
+            except BranchBusy:
+                if status != "running":
+                    raise
+            await self._ground.table.changed(since=seen)
+
+    async def _turn(self, row: Exploration, agent: Agent) -> tuple[Exploration, ResolventError | None]:
+        """One prompt, answered and sealed; also what the agent failed with, if it did."""
+        ground, job, number = self._ground, row.job(row.position), row.position + 1
+        if row.status != "manifesting":
+            text = f"prompt {number} of {len(row.prompts)}"
+            row = await ground.table.note(row, status="running", status_text=text)
+        ground.boundary("announced", job)
+        task = self._task(row, job)
+        exit = await self._run(row, task, agent)
+        failure = await asyncio.to_thread(_failure, agent, task, exit, ground.jobs.output(job))
+        last = number == len(row.prompts)
+        if last and not failure and row.status != "manifesting":
+            row = await ground.table.note(row, status="manifesting", status_text="is being sealed", snap=new_id())
+        ground.boundary("ended", job)
+        await ground.workspace.snapshot(branch_of(row))
+        ground.boundary("sealed", job)
+        if failure:
+            return await ground.table.note(row, snap=new_id()), failure
+        done = {"status": "succeed", "status_text": f"answered {number} prompts" if number > 1 else "answered"}
+        row = await ground.table.keep(row, position=number, **(done if last else {"snap": new_id()}))
+        ground.boundary("kept", job)
+        return row, None
+
+    def _task(self, row: Exploration, job: str) -> Task:
+        private = self._ground.private_directory(job)
+        return Task(
+            run=row.id,
+            step="explore",
+            attempt=1,
+            turn=row.position + 1,
+            prompt=row.prompts[row.position],
+            # Any answer will do, and none.
+            json_schema="{}",
+            directory=private,
+            inside=self._ground.workspace.inside(private),
+        )
+
+    async def _run(self, row: Exploration, task: Task, agent: Agent) -> JobExit:
+        ground, id = self._ground, row.job(row.position)
+        job = agent.job(task, id=id).model_copy(update={"frozen_at": ground.clock.frozen_at})
+        # While a child is being copied from it, nothing is started in it.
+        async with self._quiet[row.id]:
+            job = await ground.workspace.enter(branch_of(row), job, private=task.directory, unsafe=ground.unsafe)
+        ground.boundary("entered", id)
+        # Nothing is awaited between this look and the start: who deletes it finds either no job or one to cancel.
+        if row.id in self._deleting:
+            raise NotFound(f"branch {row.id} is being deleted")
+        self._running[row.id] = id
+        try:
+            return await ground.jobs.ensure(job)
+        finally:
+            del self._running[row.id]
+
+    async def _fail(self, row: Exploration, error: BaseException) -> None:
+        message = error.message if isinstance(error, ResolventError) else f"a bug of resolvent: {error!r}"
+        hint = f"\nnext: {error.hint}" if isinstance(error, ResolventError) and error.hint else ""
+        first = (message.strip().splitlines() or [type(error).__name__])[0][:SHOWN_ERROR]
+        await self._ground.table.keep(row, status="failed", status_text=first, error=message + hint)
+
+    async def _delete(self, id: str) -> None:
+        """End what runs in it, then remove it; work that nobody published is kept under a ref first."""
+        ground = self._ground
+        row = await ground.table.record(id)
+        if waiting := self._waiting.get(id):
+            waiting.cancel()
+        if running := self._running.get(id):
+            await ground.jobs.cancel(running)
+        if going := self._going.get(id):
+            await asyncio.wait((going,))
+        jobs = [row.job(position) for position in range(len(row.prompts))]
+        try:
+            for job in jobs:
+                await ground.jobs.cancel(job)
+            rescue = await ground.workspace.delete(id)
+        except ResolventError as error:
+            await ground.table.set_undeletable(row, error=error.message)
+            return
+        for job in jobs:
+            await asyncio.to_thread(ground.forget, job)
+        await ground.table.set_deleted(row, rescue=rescue or "")
+
+
+def branch_of(row: Exploration) -> Branch:
+    """The branch of the workspace that an exploration happens in."""
+    return Branch(id=row.id, parent=row.parent, commit=row.commit)
+
+
+async def require_files(workspace: Workspace, row: Exploration) -> None:
+    """NotFound when somebody else removed its branch: a child would silently start from the bare commit."""
+    if all(kept.branch.id != row.id for kept in await workspace.kept()):
+        raise NotFound(
+            f"the files of branch {row.id} were removed; what was not published lies under refs/rescue",
+            hint=f"git --git-dir STATE/repo.git for-each-ref 'refs/rescue/{row.id}*'",
+        )
+
+
+def _failure(agent: Agent, task: Task, exit: JobExit, output: Path) -> ResolventError | None:
+    try:
+        agent.reply(task, exit, output)
+    except MalformedAnswer:
+        return None
+    except (StepFailed, AgentBusy) as error:
+        return error
+    return None

@@ -1,0 +1,99 @@
+"""The branch server running: one transport in front, the worker behind, until one of them ends."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import uvicorn
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from resolvent.exploring import Explorer
+from resolvent.mcp.door import Door
+from resolvent.mcp.listening import Listener
+from resolvent.mcp.server import protocol_server
+from resolvent.mcp.tools import Tools
+
+MAX_BODY_BYTES = 8 << 20
+DRAIN_S = 2
+
+
+async def serve_stdio(explorer: Explorer) -> None:
+    """Speak over standard input and output, and work, until the client closes or the worker breaks."""
+    server = protocol_server(Tools(explorer))
+
+    async def speak() -> None:
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    await _until_one_ends(speak(), explorer.work())
+
+
+async def serve_http(explorer: Explorer, listener: Listener) -> None:
+    """Answer at the listener, and work, until a signal comes or the worker breaks; agents go on without us."""
+    server = protocol_server(Tools(explorer))
+    # Stateless: every request stands for itself, so no handshake is needed and any session id will do.
+    managers = [
+        StreamableHTTPSessionManager(server, json_response=flag, stateless=True, max_request_body_size=MAX_BODY_BYTES)
+        for flag in (True, False)
+    ]
+    door = Door(
+        as_json=managers[0].handle_request,
+        as_events=managers[1].handle_request,
+        loopback=listener.loopback,
+        token=listener.token,
+    )
+    # No proxy headers: who calls is what the kernel says, not what the caller says.
+    configuration = uvicorn.Config(
+        door,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    answering = _Answering(configuration)
+    async with managers[0].run(), managers[1].run():
+        with _on_signal(answering.stop):
+            await _until_one_ends(answering.serve(sockets=[listener.socket]), explorer.work())
+
+
+class _Answering(uvicorn.Server):
+    def stop(self) -> None:
+        """Answer what is under way, then end."""
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are ours: theirs would be raised once more when all is over."""
+        yield
+
+
+async def _until_one_ends(front: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
+    speaking, working = asyncio.ensure_future(front), asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait((speaking, working), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        speaking.cancel()
+        working.cancel()
+        # Its lock is free, and nothing of it writes any more. The front may hang on a read that nothing interrupts.
+        await asyncio.wait((working,))
+    for task in done:
+        task.result()
+
+
+@contextlib.contextmanager
+def _on_signal(act: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, act)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,1 @@
+"""The escape suite: attacks on our own walls, tried live."""
