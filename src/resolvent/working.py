@@ -1,13 +1,16 @@
 """This process as the worker of a repository: while no other is, or after the other let go."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from resolvent.adapters.journal.lock import DaemonLock
+from resolvent.branching import Branching
 from resolvent.engine.playing import Playbook
 from resolvent.engine.worker import Worker, cancel_jobs
 from resolvent.engine.world import World
 from resolvent.playbooks.resolve import resolve
+from resolvent.errors import ResolventError
 from resolvent.wiring import Home
 
 PLAYBOOKS: dict[str, Playbook] = {"resolve": resolve}
@@ -93,10 +96,24 @@ class Session:
         runs = self._home.settings.limits.runs
         self._worker = Worker(self._world, store_url=self._home.store_url, playbooks=PLAYBOOKS, runs=runs)
         await self._worker.launch()
+        tidying = asyncio.ensure_future(self._tidy())
         try:
             await self._worker.work(until=until)
         finally:
+            tidying.cancel()
             await self._worker.close()
+
+    async def _tidy(self) -> None:
+        """Remove branches that are too old or too many: once we work, and whenever a run has ended."""
+        journal, seen, before = await self._home.journal(), 0, {""}
+        while True:
+            now = {due.id for due in await journal.due()}
+            if before - now:
+                # What could not be removed is a nuisance and stops nobody; `branch gc` says why.
+                with contextlib.suppress(ResolventError):
+                    await Branching(self._home).clean()
+            before = now
+            seen = await journal.changed(since=seen)
 
     async def _follow_other(self, lock: DaemonLock, settled: Callable[[], Awaitable[bool]]) -> None:
         """Until the run is settled, or the other worker is gone."""

@@ -149,10 +149,18 @@ _SIMPLE: dict[str, Callable[..., None]] = {
 
 
 def _do_all(ops: Sequence[Op]) -> None:
-    for what, path, *more in ops:
+    for what, *more in ops:
         # What is not possible is not done: the names of random operations need not be there.
         with contextlib.suppress(OSError, shutil.Error):
-            _do(what, path, *more)
+            _do(what, *map(_named, more))
+
+
+def _named(argument: Any) -> Any:
+    """`("nth", 7)` is the name of something that is there, if anything is."""
+    if not isinstance(argument, tuple) or argument[0] != "nth":
+        return argument
+    there = [os.path.join(top, name)[2:] for top, below, files in os.walk(b".") for name in (*below, *files)]
+    return sorted(there)[argument[1] % len(there)] if there else b"a"
 
 
 def _look(top: bytes = b".") -> Seen:

@@ -46,9 +46,10 @@ def bare(seen: Seen) -> Seen:
     return {path: (*about[:5], {}) for path, about in seen.items()}
 
 
-# Few paths, so that operations meet.
-PATHS = st.sampled_from([b"a", b"b", b"a/a", b"a/b", b"a/a/a", b"a/a/b", b"b/a", b"b/a/b", b"build", b"build/a", b"a/build/b",
-                         b"x.log", b"b/x.log", b'q"\n\\\t', b'b/q"\n\\\t', b"a/\xff\xfe/b"])  # fmt: skip
+# Few paths, and many that are there already, so that operations meet.
+PATHS = st.sampled_from([b"a", b"b", b"a/a", b"a/b", b"a/a/a", b"a/a/b", b"b/a", b"b/a/b", b"build", b"build/a",
+                         b"a/build/b", b"x.log", b"b/x.log", b'q"\n\\\t', b'b/q"\n\\\t', b"a/\xff\xfe/b"])  # fmt: skip
+THERE = st.tuples(st.just("nth"), st.integers(0, 20))
 BYTES = st.sampled_from([b"", b"1", b"two\n"])
 MODES = st.sampled_from([0o644, 0o755, 0o600, 0, 0o4755, 0o400])
 IGNORED = st.sampled_from([b"", b"build/\n*.log\n", b"/a\n!b\n", b"*\n!b\n", b"b\n"])
@@ -60,17 +61,18 @@ NEW = st.one_of(
 )
 OPS = st.one_of(
     st.builds(lambda path, new: (new[0], path, *new[1:]), PATHS, NEW),
+    st.tuples(st.just("write"), PATHS, BYTES, MODES),
     st.tuples(st.just("instead"), PATHS, NEW),
-    st.tuples(st.just("instead"), PATHS, NEW),
-    st.tuples(st.just("append"), PATHS, BYTES),
+    st.tuples(st.just("instead"), THERE, NEW),
     st.tuples(st.just("instead"), st.just(b".gitignore"), st.tuples(st.just("write"), IGNORED, st.just(0o644))),
+    st.tuples(st.just("append"), THERE, BYTES),
+    st.tuples(st.just("delete"), THERE),
     st.tuples(st.just("delete"), PATHS),
-    st.tuples(st.just("delete"), PATHS),
-    st.tuples(st.just("rename"), PATHS, PATHS),
-    st.tuples(st.just("hard"), PATHS, PATHS),
-    st.tuples(st.just("chmod"), PATHS, st.sampled_from([0, 0o500, 0o755, 0o1777, 0o644, 0o700])),
-    st.tuples(st.just("time"), PATHS, st.integers(0, 1 << 60)),
-    st.tuples(st.just("attribute"), PATHS, st.sampled_from(["user.mine", "user.overlay.opaque"]), st.just(b"y")),
+    st.tuples(st.just("rename"), PATHS, THERE),
+    st.tuples(st.just("hard"), PATHS, THERE),
+    st.tuples(st.just("chmod"), THERE, st.sampled_from([0, 0o500, 0o755, 0o1777, 0o644, 0o700])),
+    st.tuples(st.just("time"), THERE, st.integers(0, 1 << 60)),
+    st.tuples(st.just("attribute"), THERE, st.sampled_from(["user.mine", "user.overlay.opaque"]), st.just(b"y")),
 )
 HELD = st.one_of(
     st.tuples(st.sampled_from(["100644", "100755"]), BYTES),

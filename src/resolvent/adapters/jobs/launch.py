@@ -223,7 +223,8 @@ def _hand_out_listener(channel: int) -> None:
 
 def _limit(limits: dict) -> None:  # type: ignore[type-arg]
     # The number of processes is counted per user namespace since it is set in here: boxes do not share it.
-    wanted = [(LIMIT_CORE, 0), (LIMIT_NPROC, limits["processes"]), (LIMIT_NOFILE, OPEN_FILES)]
+    # A limit of 0 does not stop a program of the host that takes core dumps; 1 does, and is too small for a file.
+    wanted = [(LIMIT_CORE, 1), (LIMIT_NPROC, limits["processes"]), (LIMIT_NOFILE, OPEN_FILES)]
     if limits["disk_bytes"]:
         wanted.append((LIMIT_FSIZE, limits["disk_bytes"]))
     for which, most in wanted:

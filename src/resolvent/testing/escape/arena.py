@@ -62,6 +62,7 @@ class Arena:
     python: str = ""
     reads: tuple[str, ...] = ()
     _count: int = 0
+    _started: list[str] = field(default_factory=list)
 
     @classmethod
     @asynccontextmanager
@@ -80,6 +81,7 @@ class Arena:
             stack.push_async_callback(asyncio.to_thread, remove_tree, Path(found.sandbox))
             base = await _first_commit(repository)
             arena = cls(directory, home, found, await home.workspace(), repository, base, weaken, unsafe)
+            stack.push_async_callback(arena._end_jobs)
             arena._surround()
             # What a person's own environment holds: no process of an agent may ever see it.
             os.environ[VARIABLE] = arena.secret
@@ -102,10 +104,10 @@ class Arena:
         return self.secret[::-1]
 
     def _surround(self) -> None:
-        (self.outside / "treasure").mkdir(parents=True)
-        (self.outside / "open").mkdir()
         # Nothing but the walls keeps a box from here: no owner, no mode.
-        (self.outside / "open").chmod(0o777)
+        for place, mode in ((self.outside, 0o755), (self.outside / "treasure", 0o755), (self.outside / "open", 0o777)):
+            place.mkdir()
+            place.chmod(mode)
         for place in (self.secret_file, self.outside / "treasure/secret.txt"):
             place.write_text(self.secret)
             place.chmod(0o644)
@@ -156,6 +158,7 @@ class Arena:
     async def start(self, job: Job, private: Path, branch: Branch) -> Report:
         """Run a job that was prepared to its end."""
         jobs = self.home.jobs()
+        self._started.append(job.id)
         exit = await jobs.ensure(self.weaken(job))
         if exit.ending == "unstartable":
             raise Untried(exit.message)
@@ -203,6 +206,13 @@ class Arena:
             yield process
             assert process.stdin is not None
             process.stdin.close()
+
+    async def _end_jobs(self) -> None:
+        """Whoever was interrupted leaves nothing running."""
+        jobs = self.home.jobs()
+        for id in self._started:
+            if jobs.running(id):
+                await jobs.cancel(id)
 
     async def _find_python(self) -> None:
         """An interpreter that a box can start: the system's, or else the one we run on."""

@@ -13,7 +13,7 @@ KERNEL_FILES = (
     "/etc/passwd", "/usr/bin/env", "/bin/sh", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger",
     "/proc/sys/vm/drop_caches", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/uevent_helper", "/dev/mem", "/dev/kmsg",
 )  # fmt: skip
-SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/ssh_host_ed25519_key", "/proc/kcore", "/root/.ssh")
+SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/ssh_host_ed25519_key", "/proc/kcore")
 WAYS_AROUND = (
     "/proc/1/root",
     "/proc/self/root",
