@@ -98,7 +98,7 @@ TREES = st.builds(
 )
 # How many layers above and below those that are squashed.
 SPARED = st.sampled_from([0, 0, 0, 1, 2])
-LAYERS = st.lists(st.lists(OPS, min_size=2, max_size=14), min_size=1, max_size=4)
+LAYERS = st.lists(st.lists(OPS, min_size=3, max_size=14), min_size=2, max_size=4)
 
 
 @settings(max_examples=50, deadline=None)

@@ -26,6 +26,8 @@ PROXY = ("127.0.0.1", 3128)
 STARTED = 3
 SHM_BYTES, TMP_BYTES, OPEN_FILES, PIPE_BYTES = 64 << 20, 512 << 20, 65536, 1 << 20
 TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# Of the system's own /etc, as it is: certificates, and which program of several is meant. Nothing there is secret.
+TREES = ("alternatives", "ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "fonts")
 ETC = tuple(
     f"/etc/{name}"
     for name in ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf",
@@ -260,6 +262,8 @@ def _arguments(order: dict, filter: int) -> list:  # type: ignore[type-arg]
     said += ["--ro-bind-try", "/opt", "/opt"]
     if box["etc"]:
         said += ["--ro-bind", STAGE + "/etc", "/etc"]
+        for tree in TREES:
+            said += ["--ro-bind-try", f"/etc/{tree}", f"/etc/{tree}"]
     if box["proc"]:
         said += ["--proc", "/proc"]
     said += ["--dev", "/dev", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]

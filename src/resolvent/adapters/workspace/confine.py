@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from resolvent.adapters.jobs.launch import OBJECTS, PRIVATE, PROXY, WORKSPACE
-from resolvent.adapters.workspace.files import copy_tree, opened
+from resolvent.adapters.jobs.launch import OBJECTS, PRIVATE, PROXY, TREES, WORKSPACE
 from resolvent.adapters.workspace.scratch import Scratch, settle
 from resolvent.domain.job import Box, Files, Job, Limits
 
@@ -23,7 +22,6 @@ _FILES = (
     "mime.types", "mailcap", "inputrc", "bash.bashrc", "profile", "locale.alias",
     "ssl/openssl.cnf",
 )  # fmt: skip
-_TREES = ("alternatives", "ld.so.conf.d", "ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "fonts")
 _PLAIN = {
     "hosts": "127.0.0.1 localhost box\n::1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
@@ -129,7 +127,7 @@ def _program(name: str, *, inside: str, outside: str) -> str:
 
 def furnish(sandbox: Path, *, user: int) -> str:
     """The directory that boxes show as /etc, made anew when the system's own has changed."""
-    sources = [Path("/etc") / name for name in (*_FILES, *_TREES)]
+    sources = [Path("/etc") / name for name in _FILES]
     stamps = [f"{source} {source.stat().st_mtime_ns}" for source in sources if source.exists()]
     digest = hashlib.sha256("\n".join((str(user), *stamps)).encode()).hexdigest()[:16]
     place = sandbox / f"etc-{digest}"
@@ -142,15 +140,12 @@ def furnish(sandbox: Path, *, user: int) -> str:
 
 
 def _furnish(made: Path, sources: list[Path], *, user: int) -> None:
-    made.mkdir(mode=0o755)
+    for name in TREES:
+        (made / name).mkdir(parents=True, mode=0o755)
     for source in sources:
         target = made / source.relative_to("/etc")
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        if source.is_dir():
-            target.mkdir(mode=0o755)
-            with opened(source.resolve()) as there, opened(target) as here:
-                copy_tree(there, here)
-        elif source.is_file() and source.stat().st_mode & 0o004:
+        if source.is_file() and source.stat().st_mode & 0o004:
             # What links of the system lead to may lie where no box looks, so the bytes are taken.
             target.write_bytes(source.read_bytes())
             target.chmod(0o644)

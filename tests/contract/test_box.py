@@ -1,0 +1,303 @@
+"""A job in its box: how it begins, what it is given, how it ends; and what it may take."""
+
+import asyncio
+import http.server
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from resolvent.adapters.jobs import supervised
+from resolvent.adapters.jobs.supervised import SupervisedJobs
+from resolvent.adapters.workspace.bubblewrap import candidates
+from resolvent.adapters.workspace.confine import Walls, furnish
+from resolvent.domain.job import Files, Job, JobExit, Limits
+from resolvent.errors import JobLost, StoreBusy
+
+from .boxed import trouble
+
+pytestmark = pytest.mark.skipif(bool(trouble()), reason=f"no boxes here: {trouble()}")
+USER = 61999 if os.geteuid() == 0 else None
+
+
+class Place:
+    """Two layers put together by hand, and boxes over them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sandbox = path / "sandbox"
+        for layer in ("ground", "upper", "other"):
+            for part in ("up", "wk"):
+                (self.sandbox / "layers" / layer / part).mkdir(parents=True)
+        (self.sandbox / "layers/ground/up/file").write_text("old\n")
+        bwrap = candidates(os.environ["PATH"])[0][0]
+        etc = furnish(self.sandbox, user=USER or os.getuid())
+        self.walls = Walls(kind="namespaces", bwrap=bwrap, user=USER, etc=etc)
+        self.walls.give(self.sandbox / "layers")
+        self.jobs = SupervisedJobs(path / "jobs")
+        self.started = 0
+
+    def job(self, script: str, *, upper: str = "upper", walls: Walls | None = None, **more: object) -> Job:
+        self.started += 1
+        private = self.path / f"private {self.started}"
+        for part in ("home", "tmp"):
+            (private / part).mkdir(parents=True)
+        job = Job(id=f"job{self.started}", argv=("/bin/sh", "-c", script), **more)  # type: ignore[arg-type]
+        files = Files(layers=str(self.sandbox / "layers"), upper=upper, lowers=("ground",))
+        return (walls or self.walls).around(job, files=files, private=str(private), objects="")
+
+    async def run(self, script: str, **more: object) -> tuple[JobExit, str]:
+        job = self.job(script, **more)  # type: ignore[arg-type]
+        exit = await self.jobs.ensure(job)
+        return exit, self.jobs.output(job.id).read_text()
+
+    def shared(self) -> Path:
+        made = self.path / "shared"
+        made.mkdir(exist_ok=True)
+        made.chmod(0o777)
+        return made
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+async def test_a_job_sees_its_layers_as_one_tree_and_writes_only_to_the_upper(place: Place) -> None:
+    exit, said = await place.run("pwd; cat file; echo new > file; mkdir made; rm -r made; id -u")
+    assert (exit.ending, exit.exit) == ("exited", 0)
+    assert said.split() == ["/workspace", "old", str(USER or os.getuid())]
+    assert (place.sandbox / "layers/ground/up/file").read_text() == "old\n"
+    assert (place.sandbox / "layers/upper/up/file").read_text() == "new\n"
+
+
+@pytest.mark.spec("B13")
+async def test_a_box_that_cannot_be_built_is_no_command_that_failed(place: Place) -> None:
+    job = place.job("exit 1")
+    assert job.box is not None
+    broken = job.box.model_copy(update={"files": job.box.files.model_copy(update={"lowers": ("gone",)})})
+    exit = await place.jobs.ensure(job.model_copy(update={"box": broken}))
+    assert (exit.ending, exit.exit) == ("unstartable", 126)
+    assert "the box cannot be built" in exit.message and "gone" in exit.message
+
+
+@pytest.mark.spec("B13")
+async def test_a_bubblewrap_that_fails_says_why(place: Place) -> None:
+    fake = place.path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: no such luck' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    exit, _ = await place.run("true", walls=replace(place.walls, bwrap=str(fake)))
+    assert exit.ending == "unstartable" and "no such luck" in exit.message
+
+
+async def test_a_program_that_is_not_there_ends_as_in_any_shell(place: Place) -> None:
+    job = place.job("true").model_copy(update={"argv": ("no-such-program",)})
+    exit = await place.jobs.ensure(job)
+    assert (exit.ending, exit.exit) == ("exited", 127)
+
+
+async def test_a_box_gets_the_prompt_but_not_the_file_it_is_kept_in(place: Place) -> None:
+    exit, said = await place.run("cat; echo forged > /proc/self/fd/0; readlink /proc/self/fd/0", stdin="a prompt\n")
+    assert said.startswith("a prompt\n") and "/jobs/" not in said, exit
+    assert (place.path / "jobs/job1/stdin").read_text() == "a prompt\n"
+
+
+@pytest.mark.spec("B9")
+async def test_a_second_job_in_the_same_layer_is_not_started(place: Place) -> None:
+    gate = place.shared() / "gate"
+    os.mkfifo(gate)
+    gate.chmod(0o666)
+    first = place.job(f"read x < {gate}", writes=(str(place.shared()),))
+    running = asyncio.create_task(place.jobs.ensure(first))
+    held = await asyncio.to_thread(os.open, gate, os.O_WRONLY)
+    exit, _ = await place.run("true")
+    assert (exit.ending, exit.message) == ("unstartable", "another job runs in this branch")
+    os.close(held)
+    await running
+    assert (await place.run("true"))[0].ending == "exited"
+
+
+async def test_a_cancelled_job_gets_its_grace_inside_and_leaves_nothing(place: Place) -> None:
+    gate = place.shared() / "gate"
+    os.mkfifo(gate)
+    gate.chmod(0o666)
+    script = f"trap 'echo tidied > tidy; exit 7' TERM; setsid sleep 1000 & echo here > {gate}; wait"
+    job = place.job(script, writes=(str(place.shared()),))
+    running = asyncio.create_task(place.jobs.ensure(job))
+    assert await asyncio.to_thread(gate.read_text) == "here\n"
+    await place.jobs.cancel(job.id)
+    exit = await running
+    assert (exit.ending, exit.exit) == ("cancelled", 7)
+    assert (place.sandbox / "layers/upper/up/tidy").read_text() == "tidied\n"
+    assert not boxes_below(place.path)
+
+
+async def test_a_killed_supervisor_takes_its_box_along(place: Place) -> None:
+    gate = place.shared() / "gate"
+    os.mkfifo(gate)
+    gate.chmod(0o666)
+    job = place.job(f"echo here > {gate}; sleep 1000", writes=(str(place.shared()),))
+    running = asyncio.create_task(place.jobs.ensure(job))
+    await asyncio.to_thread(gate.read_text)
+    [supervisor] = [pid for pid in boxes_below(place.path) if b"supervise" in command_of(pid)]
+    inside = [pid for pid in descendants_of(supervisor) if b"sleep" in command_of(pid)]
+    watches = [os.pidfd_open(pid) for pid in inside]
+    os.kill(supervisor, signal.SIGKILL)
+    with pytest.raises(JobLost):
+        await running
+    assert inside
+    for watch in watches:
+        await asyncio.wait_for(readable(watch), 10)
+
+
+async def test_boxes_of_one_user_do_not_share_their_number_of_processes(place: Place) -> None:
+    few = Limits(processes=40)
+    script = "i=0; while [ $i -lt 20 ]; do sleep 0.5 & i=$((i+1)); done; wait; echo all"
+    uppers = ("upper", "other")
+    ended = await asyncio.gather(*(place.run(script, upper=upper, limits=few) for upper in uppers))
+    assert [said for _, said in ended] == ["all\n", "all\n"]
+
+
+async def test_a_fork_bomb_stays_in_its_box(place: Place) -> None:
+    script = "for i in $(seq 200); do sleep 30 & done 2>/dev/null; ls -d /proc/[0-9]* | wc -l"
+    exit, said = await place.run(script, limits=Limits(processes=50, wall_s=20))
+    assert int(said.split()[-1] if said.split() else 0) <= 50, (exit, said)
+
+
+@pytest.mark.parametrize(
+    ("limits", "script", "ending"),
+    [
+        (Limits(disk_bytes=32 << 20), "while :; do head -c 8000000 /dev/zero >> many$((n=n+1)); done", "disk"),
+        (
+            Limits(memory_bytes=96 << 20),
+            "exec python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'",
+            "memory",
+        ),
+    ],
+)
+async def test_a_job_that_takes_too_much_is_ended_and_told_apart(
+    place: Place, limits: Limits, script: str, ending: str
+) -> None:
+    exit, _ = await place.run(script, limits=limits.model_copy(update={"wall_s": 30}))
+    assert exit.ending == ending
+
+
+@pytest.fixture
+def website(tmp_path: Path) -> Iterator[int]:
+    """A server of the host's own, on loopback."""
+
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"from the host\n")
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+FETCH = """python3 -c '
+import sys, urllib.request, urllib.error
+for address in sys.argv[1:]:
+    try: print(urllib.request.urlopen(address, timeout=5).read().decode().strip())
+    except urllib.error.HTTPError as error: print(error.code)
+    except urllib.error.URLError as error: print(type(error.reason).__name__)
+' """
+
+
+@pytest.mark.spec("B12")
+async def test_only_what_the_allow_list_names_is_reached(place: Place, website: int) -> None:
+    addresses = f"http://127.0.0.1:{website}/ http://127.0.0.2:{website}/"
+    _, said = await place.run(FETCH + addresses)
+    assert said.split("\n")[:2] == ["ConnectionRefusedError", "ConnectionRefusedError"], "no network at all by default"
+    walls = replace(place.walls, network=(f"private!127.0.0.1:{website}",))
+    job = place.job(FETCH + addresses, walls=walls)
+    await place.jobs.ensure(job)
+    assert place.jobs.output(job.id).read_text().split("\n")[:2] == ["from the host", "403"]
+    assert f"refused 127.0.0.2:{website}" in (place.path / "jobs" / job.id / "network").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can lose what root has")
+async def test_root_without_the_power_to_mount_still_gets_a_box(place: Place) -> None:
+    job = place.job("id -u; echo new > file").model_dump_json()
+    program = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from resolvent.adapters.jobs.supervised import SupervisedJobs; from resolvent.domain.job import Job\n"
+        "job = Job.model_validate_json(sys.argv[2]); jobs = SupervisedJobs(Path(sys.argv[1]))\n"
+        "print(asyncio.run(jobs.ensure(job)).ending, jobs.output(job.id).read_text())\n"
+    )
+    words = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", sys.executable, "-c", program]
+    said = await asyncio.to_thread(
+        subprocess.run, [*words, str(place.path / "jobs"), job], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["exited", str(USER)]
+
+
+async def test_a_kernel_that_takes_layers_only_in_one_string_shows_the_same(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = place.path / "programs"
+    programs.mkdir()
+    for source in Path(supervised.__file__).parent.glob("*.py"):
+        text = source.read_text()
+        if source.stem == "launch":
+            assert text.count('b"lowerdir+"') == 1
+            text = text.replace('b"lowerdir+"', 'b"unheard-of"')
+        (programs / source.name).write_text(text)
+    monkeypatch.setattr(supervised, "SUPERVISE", programs / "supervise.py")
+    exit, said = await place.run("cat file; rm file; mkdir file; grep -o userxattr /proc/self/mountinfo")
+    assert (exit.exit, said) == (0, "old\nuserxattr\n")
+
+
+async def test_a_damaged_layer_is_an_error_and_not_a_loop(place: Place) -> None:
+    job = place.job("true", upper="gone")
+    exit = await place.jobs.ensure(job)
+    assert exit.ending == "unstartable" and "its layer cannot be opened" in exit.message
+    with pytest.raises((StoreBusy, JobLost, AssertionError)):
+        assert (await place.jobs.ensure(place.job("true", upper="gone/../.."))).ending == "exited"
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def boxes_below(path: Path) -> list[int]:
+    """Processes that name this place: supervisors, and whoever is left of a box."""
+    return [
+        int(one.name)
+        for one in Path("/proc").iterdir()
+        if one.name.isdigit() and os.fsencode(path) in command_of(int(one.name))
+    ]
+
+
+def descendants_of(pid: int) -> list[int]:
+    found, todo = [], [pid]
+    while todo:
+        one = todo.pop()
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            below = [int(child) for child in children.read_text().split()]
+            found += below
+            todo += below
+    return found
+
+
+async def readable(descriptor: int) -> None:
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    await ready.wait()
+    loop.remove_reader(descriptor)
+    os.close(descriptor)
