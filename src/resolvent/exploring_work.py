@@ -126,6 +126,8 @@ class ExplorationWorker:
 
     async def _wait_for_slot(self, id: str) -> None:
         """The one place where an exploration may be interrupted by its deletion: it may wait here for hours."""
+        if id in self._deleting:
+            raise NotFound(f"branch {id} is being deleted")
         self._waiting[id] = asyncio.current_task()  # type: ignore[assignment]
         try:
             await self._slots.acquire()
@@ -152,8 +154,8 @@ class ExplorationWorker:
             seen = await self._ground.table.changed(since=-1)
             status = (await self._ground.table.record(parent.id)).status
             await require_files(self._ground.workspace, parent)
-            if id in self._deleting:
-                raise NotFound(f"branch {id} is being deleted")
+            # Looked up, for who deletes it wakes us before anybody else hears of it.
+            await self._ground.table.find(id)
             try:
                 async with self._quiet[parent.id]:
                     await self._ground.workspace.fork(branch_of(parent), id=id)
