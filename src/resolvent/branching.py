@@ -96,10 +96,17 @@ class Branching:
         return {"removed": list(removed), "rescued": rescued, "refused": {}, "layers": [], "freed": 0, "over": 0}
 
     async def _pins(self) -> frozenset[str]:
-        """The branches of runs that are not over: a run finds what it left."""
+        """The branches of runs and explorations that are not over: they find what they left."""
+        from resolvent.adapters.workspace.explorations import Explorations
+
         journal = await self.home.journal()
         unfinished = await journal.runs(states=("queued", "running", "waiting"), limit=10_000)
-        return frozenset([branch.id for run in unfinished for branch in await journal.branches(run.id)])
+        played = [branch.id for run in unfinished for branch in await journal.branches(run.id)]
+        explorations = await Explorations.open(Path((await self.home.rung()).sandbox))
+        try:
+            return frozenset((*played, *await explorations.pinned()))
+        finally:
+            await explorations.close()
 
     async def take_commits(self, branch: Branch) -> str | None:
         """The agent's own commits as a ref in our repository; None when it made none."""

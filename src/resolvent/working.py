@@ -9,8 +9,8 @@ from resolvent.branching import Branching
 from resolvent.engine.playing import Playbook
 from resolvent.engine.worker import Worker, cancel_jobs
 from resolvent.engine.world import World
-from resolvent.playbooks.resolve import resolve
 from resolvent.errors import ResolventError
+from resolvent.playbooks.resolve import resolve
 from resolvent.wiring import Home
 
 PLAYBOOKS: dict[str, Playbook] = {"resolve": resolve}

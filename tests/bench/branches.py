@@ -17,11 +17,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.bench import big_tree
-from tests.bench.big_tree import LARGE, MOVED, SMALL, Size, Tree
-from tests.bench.figures import Figure, median
-from tests.obstacles import PERSON
-
 from resolvent.adapters.git import Git
 from resolvent.adapters.jobs.supervised import SupervisedJobs
 from resolvent.adapters.workspace.files import remove_tree
@@ -31,6 +26,10 @@ from resolvent.adapters.workspace.repository import TrustedRepository
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch, Job, JobExit
 from resolvent.wiring import PLAIN_PATH, Home
+from tests.bench import big_tree
+from tests.bench.big_tree import LARGE, MOVED, SMALL, Size, Tree
+from tests.bench.figures import Figure, median
+from tests.obstacles import PERSON
 
 ROOT = Path(__file__).parents[2]
 CREATIONS, RUNS, SNAPSHOTS, EXPORTS, LOOKS = 300, 60, 60, 20, 7
@@ -48,7 +47,9 @@ def measured(*, small: bool) -> list[Figure]:
         free = shutil.disk_usage(place).free
         size = SMALL if small or free < LARGE.room_bytes else LARGE
         if size is SMALL and not small:
-            tell(f"{place} has {free >> 30} GB left, the large tree takes {LARGE.room_bytes >> 30}: measuring the small one")
+            tell(
+                f"{place} has {free >> 30} GB left, the large tree takes {LARGE.room_bytes >> 30}: measuring the small one"
+            )
         who = somebody(Path(place))
         command = [*who, sys.executable, "-m", "tests.bench.branches", place, size.name]
         environ = {"PATH": os.environ.get("PATH", PLAIN_PATH), "HOME": place, "PYTHONPATH": str(ROOT)}
@@ -203,7 +204,9 @@ async def building(yard: Yard, base: Branch) -> Branch:
     """A branch in which a job has built: it holds the artefacts as well, as a copy would."""
     built = await yard.fork(base)
     source = str(yard.tree.directory / "build")
-    await yard.run(built, f"cp -a '{source}' . && test $(ls build/* | grep -c [.]o) = {yard.tree.size.artefacts}", reads=(source,))
+    await yard.run(
+        built, f"cp -a '{source}' . && test $(ls build/* | grep -c [.]o) = {yard.tree.size.artefacts}", reads=(source,)
+    )
     await yard.workspace.snapshot(built)
     return built
 
@@ -318,7 +321,9 @@ async def many(yard: Yard, built: Branch) -> list[Figure]:
     return [
         Figure(f"{MANY} branches made", made, "s", 1.5, f"one after the other at depth {DEEP}"),
         Figure(f"{MANY} branches removed", untouched, "s", 3.0, "nobody wrote to them"),
-        Figure(f"{MANY} branches with work removed", worked, "s", 3.0, "written to and snapshotted; with all their files"),
+        Figure(
+            f"{MANY} branches with work removed", worked, "s", 3.0, "written to and snapshotted; with all their files"
+        ),
     ]
 
 
@@ -336,7 +341,9 @@ async def removing(yard: Yard, branches: Sequence[Branch]) -> float:
     ids = {branch.id for branch in branches}
     named = {name for here in await yard.workspace.store.all() for name in here.shown}
     assert not ids & {kept.branch.id for kept in await yard.workspace.kept()}
-    assert not {name for name in layers.names() if "-" not in name} - named and not layers.holds(done.layers[0] if done.layers else "-")
+    assert not {name for name in layers.names() if "-" not in name} - named and not layers.holds(
+        done.layers[0] if done.layers else "-"
+    )
     return taken
 
 

@@ -42,5 +42,7 @@ def table(figures: Sequence[Figure]) -> str:
         bar = f"{sign} {figure.bar:,g} {figure.unit}" if figure.bar is not None else "-"
         verdict = "" if figure.bar is None else "OVER" if figure.over else "ok"
         measured = f"{figure.value:,.0f}" if figure.value >= 10_000 else f"{figure.value:.3f}"
-        lines.append(f"{figure.name:{width}} {measured:>11} {figure.unit:2} {bar:>12}  {verdict:4} {figure.how}".rstrip())
+        lines.append(
+            f"{figure.name:{width}} {measured:>11} {figure.unit:2} {bar:>12}  {verdict:4} {figure.how}".rstrip()
+        )
     return "\n".join(lines)

@@ -426,6 +426,8 @@ told = {node.path.decode(): node.status.st_mode & 0o7777 for node in View([top /
 assert told == MODES, told
 change = bench.export(top / "one", base=base).change
 assert change and set(bench.tree(change.commit)) == {b"a", b"locked/b", b"locked/new", b"locked/in/x", b"zero"}
+told = {node.path.decode(): node.status.st_mode & 0o7777 for node in View([top / "one"]).walk() if node.kind == "file"}
+assert told.items() <= MODES.items(), f"locked no more: {told}"
 unlock()
 lock()
 assert bench.export(up, base=base).change == change

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from resolvent.adapters.workspace.explorations import Explorations, new_id, new_names
+from resolvent.branching import Branching
 from resolvent.domain.exploration import Exploration
 from resolvent.domain.job import Branch
 from resolvent.domain.record import AgentChoice
@@ -118,6 +119,23 @@ async def test_a_parent_that_a_child_has_yet_to_fork_cannot_be_deleted(explorer:
         assert await explorer.output(child.id) == "kept\n"
 
 
+async def test_a_branch_can_be_deleted_at_any_moment(place: Place) -> None:
+    async with exploring(place, "limits.agents=2") as explorer, working(explorer):
+        rows = await explorer.explore(Asked(prompts=("echo 1 > one", "echo 2 > two"), count=16))
+
+        async def delete_later(row: Exploration, moment: int) -> None:
+            seen = await explorer._table.changed(since=-1)
+            for _ in range(moment):
+                seen = await explorer._table.changed(since=seen, timeout_s=1)
+            await explorer.delete(row.id)
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(delete_later(row, 3 * at) for at, row in enumerate(rows[:-1])))
+        assert (await ended(explorer, rows[-1].id)).status == "succeed"
+        assert await explorer.branches() == (await explorer.branch(rows[-1].id),)
+        assert [kept.branch.id for kept in await explorer._ground.workspace.kept()] == [rows[-1].id]
+
+
 async def test_a_child_of_a_branch_that_never_began_fails_with_the_reason(explorer: Explorer) -> None:
     (parent,) = await explorer.explore(Asked(prompts=("true",)))
     (child,) = await explorer.explore(Asked(prompts=("true",), parent=parent.id))
@@ -201,13 +219,17 @@ async def test_work_that_cannot_be_kept_is_not_deleted(explorer: Explorer) -> No
         assert (await explorer.branch(row.id)).status == "succeed"
 
 
-async def test_housekeeping_is_told_what_is_needed(explorer: Explorer) -> None:
-    (parent,) = await explorer.explore(Asked(prompts=("true",)))
-    async with working(explorer):
-        await ended(explorer, parent.id)
-    assert await explorer._table.pinned() == ()
-    (child,) = await explorer.explore(Asked(prompts=("true",), parent=parent.id))
-    assert set(await explorer._table.pinned()) == {parent.id, child.id}
+async def test_housekeeping_spares_what_somebody_works_in_or_is_about_to_fork(place: Place) -> None:
+    async with exploring(place, "sandbox.keep=0") as explorer:
+        async with working(explorer):
+            parent, other = await explorer.explore(Asked(prompts=("echo 1 > one",), count=2))
+            await ended(explorer, parent.id), await ended(explorer, other.id)
+        (child,) = await explorer.explore(Asked(prompts=("cat one",), parent=parent.id))
+        cleaned = await Branching(explorer._home).clean()
+        assert cleaned["removed"] == [other.id] and list(cleaned["rescued"]) == [other.id]
+        async with working(explorer):
+            await ended(explorer, child.id)
+        assert await explorer.output(child.id) == "1\n"
 
 
 def row(**more: object) -> Exploration:

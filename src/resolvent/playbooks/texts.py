@@ -25,6 +25,10 @@ _RUNS_ELSEWHERE = (
     "hooks/",
     ".pre-commit-config.yaml",
     ".ci/",
+    # Run by a person's own tools as soon as they stand in the checkout or open it.
+    ".envrc",
+    ".vscode/",
+    ".devcontainer/",
 )
 
 

@@ -253,17 +253,7 @@ def _arguments(order: dict, filter: int) -> list:  # type: ignore[type-arg]
     said += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
     # A second lock beside the filter, turned by a switch in /proc: where that is masked, the filter has to do.
     said += ["--disable-userns"] if box["proc"] else []
-    said += ["--seccomp", str(filter), "--ro-bind", "/usr", "/usr"]
-    for place in TOP:
-        try:
-            said += ["--symlink", posix.readlink(place), place]
-        except OSError:
-            said += ["--ro-bind-try", place, place]
-    said += ["--ro-bind-try", "/opt", "/opt"]
-    if box["etc"]:
-        said += ["--ro-bind", STAGE + "/etc", "/etc"]
-        for tree in TREES:
-            said += ["--ro-bind-try", f"/etc/{tree}", f"/etc/{tree}"]
+    said += ["--seccomp", str(filter), *_system()]
     if box["proc"]:
         said += ["--proc", "/proc"]
     said += ["--dev", "/dev", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
@@ -279,6 +269,20 @@ def _arguments(order: dict, filter: int) -> list:  # type: ignore[type-arg]
     said += ["--remount-ro", "/", "--chdir", order["cwd"] or WORKSPACE]
     for name, value in order["environment"].items():
         said += ["--setenv", name, value]
+    return said
+
+
+def _system() -> list:  # type: ignore[type-arg]
+    """Programs and libraries as this system lays them out, and the /etc that boxes get."""
+    said = ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/opt", "/opt"]
+    for place in TOP:
+        try:
+            said += ["--symlink", posix.readlink(place), place]
+        except OSError:
+            said += ["--ro-bind-try", place, place]
+    said += ["--ro-bind-try", STAGE + "/etc", "/etc"]
+    for tree in TREES:
+        said += ["--ro-bind-try", f"/etc/{tree}", f"/etc/{tree}"]
     return said
 
 

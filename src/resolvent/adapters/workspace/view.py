@@ -52,7 +52,7 @@ class Node(NamedTuple):
 class View:
     """The merge of some layers' `up` directories, topmost first. It keeps nothing open and follows no link.
 
-    Nothing is written either, but for one bit: a directory or file its owner may not read becomes readable to him.
+    Nothing is written either, but for one bit: a directory that we own and may not list becomes one that we may.
     """
 
     def __init__(self, layers: Sequence[Path]) -> None:
@@ -107,7 +107,10 @@ class View:
         if node.kind != "file":
             return None
         with self.directory(node.path.rpartition(b"/")[0], node.layers[0]) as fd:
-            return open_file(os.fsdecode(node.name), at=fd)
+            file = open_file(os.fsdecode(node.name), at=fd)
+        if file is not None and not node.status.st_mode & 0o400:
+            _lock_again(file, stat.S_IMODE(node.status.st_mode))
+        return file
 
     def link(self, node: Node) -> bytes:
         """Where a link leads."""
@@ -171,6 +174,12 @@ def _admit(name: bytes | Path, at: int | None) -> None:
             os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(mode) | 0o500)
     finally:
         os.close(fd)
+
+
+def _lock_again(file: int, mode: int) -> None:
+    """Give a file back the mode that kept even its owner out, now that it is open."""
+    if stat.S_IMODE(os.fstat(file).st_mode) == mode & 0o777 | 0o600:
+        os.fchmod(file, mode)
 
 
 def _node(path: bytes, status: os.stat_result, *, layer: int, at: int) -> Node:
