@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 ARGS ?=
 
-.PHONY: help setup demo test check lint types layers docs docs-current tests bench lock format clean
+.PHONY: help setup demo test check lint types layers docs docs-current tests bench soak lock format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -46,8 +46,11 @@ tests: $(READY)
 docs: $(READY)  ## write the generated pages again (docs/conformance.md)
 	@$(BIN)/python -m tests.conformance.report
 
-bench: $(READY)  ## hand-over, replay, full resolve and cold start, each beside its bar
+bench: $(READY)  ## branches beside git worktree, hand-over, replay, cold start, each beside its bar (ARGS="--small": no 10 GB tree)
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(READY)  ## 10,000 random kills of whoever works on branches: nothing lost, nothing left (ARGS="--kills 500": fewer)
+	@$(BIN)/python -m resolvent.testing.campaign --kills 10000 $(ARGS)
 
 format: $(READY)  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix

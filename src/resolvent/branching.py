@@ -49,13 +49,26 @@ class Branching:
     async def job(self, branch: Branch, argv: tuple[str, ...], *, wall_s: float, stdin: str = "") -> Job:
         """A command as it will run in the branch; BranchBusy while another does."""
         workspace = await self.home.workspace()
-        id = f"{_jobs_of(branch.id)}.{1 + len(self.logs(branch))}"
+        id = self._free_id(branch)
         private = self.home.private_directory(id)
         inside = workspace.inside(private)
         environment = {"PATH": self.home.environ.get("PATH", PLAIN_PATH), "LANG": "C.UTF-8"}
         environment |= {"HOME": f"{inside}/home", "TMPDIR": f"{inside}/tmp"}
         job = Job(id=id, argv=argv, environment=environment, stdin=stdin, limits=Limits(wall_s=wall_s))
         return await workspace.enter(branch, job, private=private, unsafe=self.unsafe)
+
+    def _free_id(self, branch: Branch) -> str:
+        """An id that is nobody else's: who shared one would be told what came of the other's command."""
+        number = 1 + len(self.logs(branch))
+        (self.home.state / "private").mkdir(mode=0o700, exist_ok=True)
+        while True:
+            id = f"{_jobs_of(branch.id)}.{number}"
+            try:
+                (self.home.state / "private" / id).mkdir(mode=0o700)
+            except FileExistsError:
+                number += 1
+            else:
+                return id
 
     async def run(self, branch: Branch, job: Job) -> JobExit:
         """The command to its end; what it left is sealed."""

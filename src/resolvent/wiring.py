@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,6 +111,8 @@ class Home:
             sandbox = self.settings.sandbox
             reads = tuple(self._expanded(path) for path in sandbox.reads)
             walls = rung.walls(reads=reads, network=sandbox.network, limits=self._bounds())
+            written = [path for agent in self.settings.agents.defined.values() for path in agent.writes]
+            walls = walls and replace(walls, written=tuple(self._expanded(path) for path in written))
             if rung.overlay and walls:
                 from resolvent.adapters.workspace.overlay import OverlayWorkspace
 
@@ -121,7 +123,9 @@ class Home:
             else:
                 from resolvent.adapters.workspace.copy import CopyWorkspace
 
-                self._opened["workspace"] = CopyWorkspace(self.state, walls=walls, running=running)
+                self._opened["workspace"] = CopyWorkspace(
+                    self.state, walls=walls, running=running, published=self._published
+                )
         return self._opened["workspace"]  # type: ignore[return-value]
 
     async def _published(self, commit: str) -> bool:

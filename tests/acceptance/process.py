@@ -77,6 +77,7 @@ class Place:
 
     def fifo(self, path: Path) -> None:
         os.mkfifo(path)
+        path.chmod(0o666)
 
     @property
     def shared(self) -> Path:

@@ -176,3 +176,14 @@ def test_what_must_start_quickly_imports_nothing_slow(
     )
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert done.returncode == 0 and imported & (SLOW - allowed) == set()
+
+
+def test_a_branch_that_no_commit_can_hold_is_removed_only_by_who_says_so(bare: Place) -> None:
+    if bare("branch", "new", "big").code:
+        pytest.skip("no branches here")
+    assert bare("branch", "run", "big", "--", "sh", "-c", "truncate -s 200M huge; echo work > work").code == 0
+    said = bare("branch", "rm", "big")
+    assert said.code == 1 and "larger than 100 MiB" in said.err
+    assert "next: resolvent branch rm --discard big" in said.err
+    assert bare("branch", "rm", "--discard", "big").out == "removed big\n"
+    assert "big" not in bare("branch", "ls").out

@@ -20,7 +20,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 def test_a_run_on_postgres_ends_proven_though_its_worker_was_killed(place: Place, postgres: PostgresServer) -> None:
     place.extra["STORE"] = postgres.emptied()
-    started, gate = place.directory / "started", place.directory / "gate"
+    started, gate = place.shared / "started", place.shared / "gate"
     for fifo in (started, gate):
         place.fifo(fifo)
     place.agent(f'[ "$RESOLVENT_STEP" = implement ] && {{ echo here > {started}; read x < {gate}; }}\n{HONEST}')

@@ -9,10 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from resolvent.domain.entry import Entry
 from resolvent.domain.outcome import Declined, Outcome
@@ -22,19 +20,11 @@ from resolvent.testing import demo_story
 from resolvent.testing.demo import make_sample, sample_issue
 from resolvent.testing.stage import FILES, Stage, scene
 from resolvent.working import PLAYBOOKS, Session
+from tests.bench import branches
+from tests.bench.figures import Figure, table
 
 HANDOVERS = 60
 PROMPT = "---\nrole: writer\n---\nNumber {{ n }} about\n{{ issue.body | quoted }}\n"
-
-
-class Figure(NamedTuple):
-    """One measured number and what it must not exceed; a bar of None is for information."""
-
-    name: str
-    value: float
-    unit: str
-    bar: float | None
-    how: str
 
 
 async def main(rounds: int) -> list[Figure]:
@@ -159,21 +149,19 @@ def cold_starts(*, rounds: int) -> list[Figure]:
     return figures
 
 
-def table(figures: Sequence[Figure]) -> str:
-    """Figure, bar and verdict, one line each."""
-    lines = [f"{'figure':36} {'measured':>12} {'bar':>10}  {'':4} how"]
-    for figure in figures:
-        bar = f"≤ {figure.bar:g} {figure.unit}" if figure.bar is not None else "-"
-        verdict = "" if figure.bar is None else "ok" if figure.value <= figure.bar else "OVER"
-        lines.append(f"{figure.name:36} {figure.value:>9.3f} {figure.unit:2} {bar:>10}  {verdict:4} {figure.how}")
-    return "\n".join(lines)
+SECTIONS = ("engine", "branches")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", choices=SECTIONS, help="one part of it")
+    small = bool(os.environ.get("CI"))
+    words = "branches on a tree of 2,000 files instead of 100,000; so too where CI is set, or the disk is too small"
+    parser.add_argument("--small", action="store_true", default=small, help=words)
     asked = parser.parse_args()
-    measured = asyncio.run(main(asked.rounds))
+    measured = branches.measured(small=asked.small) if asked.only != "engine" else []
+    measured += asyncio.run(main(asked.rounds)) if asked.only != "branches" else []
     sys.stdout.write((json.dumps([one._asdict() for one in measured]) if asked.json else table(measured)) + "\n")
-    sys.exit(any(one.bar is not None and one.value > one.bar for one in measured))
+    sys.exit(any(one.over for one in measured))

@@ -25,11 +25,11 @@ class Figure(NamedTuple):
 
 
 def median(name: str, seconds: Sequence[float], *, bar: float | None = None, how: str = "") -> Figure:
-    """The median of several, in milliseconds, with how many they were and how bad the worst twentieth was."""
+    """The median of several, in milliseconds, with how many they were and how far they spread."""
     times = [one * 1e3 for one in seconds]
     spread = f"p50 of {len(times)}"
     if len(times) > 1:
-        spread += f", p95 {statistics.quantiles(times, n=20, method='inclusive')[-1]:.2f} ms"
+        spread += f", best {min(times):.2f}, p95 {statistics.quantiles(times, n=20, method='inclusive')[-1]:.2f} ms"
     return Figure(name, statistics.median(times), "ms", bar, ", ".join(filter(None, (spread, how))))
 
 

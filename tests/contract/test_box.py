@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from resolvent.adapters.jobs import supervised
+from resolvent.adapters.jobs import landlock, supervised
 from resolvent.adapters.jobs.supervised import SupervisedJobs
 from resolvent.adapters.workspace.bubblewrap import candidates
 from resolvent.adapters.workspace.confine import Walls, furnish
 from resolvent.domain.job import Files, Job, JobExit, Limits
-from resolvent.errors import JobLost, StoreBusy
+from resolvent.errors import JobLost, NoSandbox, StoreBusy
 
 from .boxed import trouble
 
@@ -301,3 +302,96 @@ async def readable(descriptor: int) -> None:
     await ready.wait()
     loop.remove_reader(descriptor)
     os.close(descriptor)
+
+
+async def test_a_box_that_never_begins_can_be_cancelled_and_has_no_more_time_than_others(place: Place) -> None:
+    stuck = place.path / "bwrap"
+    stuck.write_text("#!/bin/sh\nexec sleep 1000\n")
+    stuck.chmod(0o755)
+    walls = replace(place.walls, bwrap=str(stuck))
+    exit, _ = await place.run("true", walls=walls, limits=Limits(wall_s=0.5, grace_s=0.1))
+    assert (exit.ending, exit.message) == ("wall", "it had not begun yet")
+    job = place.job("true", walls=walls, limits=Limits(grace_s=0.1))
+    running = asyncio.create_task(place.jobs.ensure(job))
+    while not place.jobs.running(job.id):
+        await asyncio.sleep(0)
+    await place.jobs.cancel(job.id)
+    assert (await running).ending == "cancelled"
+    assert not boxes_below(place.path)
+
+
+async def test_no_link_that_a_job_left_shows_a_later_one_more_of_the_host(place: Place) -> None:
+    secret = place.path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("a secret\n")
+    tools = place.shared() / "bin"
+    tools.mkdir()
+    seen = {"reads": (str(tools),), "writes": (str(place.shared()),)}
+    if USER:
+        os.chown(tools, USER, USER)
+    exit, _ = await place.run(f"rmdir {tools} && ln -s {secret} {tools}", **seen)
+    assert exit.exit == 0 and tools.is_symlink()
+    exit, said = await place.run(f"cat {tools}/key {secret}/key", **seen)
+    assert exit.exit != 0 and "a secret" not in said
+    way = place.path / "way"
+    way.symlink_to(tools)
+    for reads in (str(way), str(tools)):
+        # Another agent's place, or a way through it: only a person can say what is meant.
+        with pytest.raises(NoSandbox, match="leads through a place that jobs may write"):
+            place.job("true", reads=(reads,), walls=replace(place.walls, written=(str(place.shared()),)))
+
+
+@pytest.mark.skipif(USER is None, reason="only root has another user's files to give")
+async def test_root_with_a_narrow_mask_shows_its_boxes_a_readable_etc(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        place = Place(tmp_path)
+    finally:
+        os.umask(before)
+    exit, said = await place.run("cat /etc/passwd && ls /etc/ssl")
+    assert exit.exit == 0 and "agent:x:" in said
+
+
+@pytest.mark.skipif(USER is None, reason="only root gives files away")
+def test_giving_a_directory_away_follows_no_link_that_was_put_into_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, ours = place.path / "given", place.path / "ours"
+    for directory in (given / "home", ours):
+        directory.mkdir(parents=True)
+    real = os.chown
+
+    def chown(*arguments: object, **more: object) -> None:
+        # As a job would that somebody else let in already.
+        if (given / "home").is_dir() and not (given / "home").is_symlink():
+            (given / "home").rename(given / "moved")
+            (given / "home").symlink_to(ours)
+        real(*arguments, **more)  # type: ignore[arg-type]
+
+    (given / "home" / "file").touch()
+    (ours / "file").touch()
+    monkeypatch.setattr(os, "chown", chown)
+    place.walls.give(given)
+    assert ours.stat().st_uid == (ours / "file").stat().st_uid == 0
+
+
+@pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
+async def test_a_job_behind_walls_without_namespaces_gets_its_grace_too(place: Place) -> None:
+    # Below a directory that every user may pass through.
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o711)
+        tree, private = Path(top) / "tree", Path(top) / "private"
+        walls = Walls(kind="landlock", user=USER)
+        for directory in (tree, private / "home", private / "tmp"):
+            directory.mkdir(parents=True)
+        walls.give(tree)
+        os.mkfifo(tree / "gate", 0o666)
+        (tree / "gate").chmod(0o666)
+        script = "trap 'echo tidied; exit 7' TERM; sleep 1000 & echo here > gate; wait"
+        job = Job(id="plain", argv=("/bin/sh", "-c", script), limits=Limits(grace_s=20))
+        job = walls.around(job, files=Files(tree=str(tree)), private=str(private), objects="")
+        running = asyncio.create_task(place.jobs.ensure(job))
+        assert await asyncio.to_thread((tree / "gate").read_text) == "here\n"
+        await place.jobs.cancel(job.id)
+        assert ((await running).ending, (await running).exit) == ("cancelled", 7)
+        assert place.jobs.output(job.id).read_text() == "tidied\n"

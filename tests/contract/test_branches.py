@@ -1,6 +1,7 @@
 """The store of branches: one commit for everything, whoever dies in between, however many ask at once."""
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -452,3 +453,21 @@ def test_many_processes_make_and_remove_branches_while_one_collects(tmp_path: Pa
         assert len(await store.all()) == 3 + 3 * 20
 
     asyncio.run(with_store(sandbox, look))
+
+
+async def test_a_layer_that_another_job_than_the_last_one_let_in_writes_to_is_neither_sealed_nor_removed(
+    store: BranchStore,
+) -> None:
+    await store.create(root("r"), lowers=())
+    upper = (await store.take("r", job="quick")).upper
+    # Both were let in before either of them began; the supervisor of the first has the layer now.
+    await store.take("r", job="late")
+    layer = os.open(store.layers.path / upper, os.O_RDONLY)
+    fcntl.flock(layer, fcntl.LOCK_EX)
+    for verb in (store.snapshot("r"), store.delete("r"), store.take("r", job="third")):
+        with pytest.raises(BranchBusy):
+            await verb
+    made = await store.fork(child("c", of="r"), below=as_they_are)
+    assert made is not None and upper not in made.lowers
+    os.close(layer)
+    assert (await store.snapshot("r")).lowers == (upper,)

@@ -14,7 +14,7 @@ import pytest
 from tests.contract.workspace_stage import BWRAP, Stage, staged, text
 
 from resolvent.adapters.jobs.supervised import SupervisedJobs
-from resolvent.adapters.workspace import overlay
+from resolvent.adapters.workspace import layer_store, overlay
 from resolvent.adapters.workspace.confine import Walls, furnish
 from resolvent.adapters.workspace.housekeeping import Housekeeping
 from resolvent.adapters.workspace.lodger import jobs_user
@@ -512,3 +512,21 @@ async def test_a_branch_lives_its_whole_life_wherever_the_state_lies(anywhere: P
     assert await workspace.delete("b") is None and await ref(stage, await workspace.delete("a"))
     assert own_layers(stage) == set()
     await workspace.close()
+
+
+def test_a_directory_that_becomes_a_link_while_it_is_measured_stops_no_housekeeping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "layer/up").mkdir(parents=True)
+    (tmp_path / "layer/file").write_bytes(bytes(MB))
+    real = layer_store.open_directory
+
+    def opened(name: bytes | Path, *, at: int | None = None) -> int:
+        # As a job does that is at work in there.
+        if name == b"up":
+            (tmp_path / "layer/up").rmdir()
+            (tmp_path / "layer/up").symlink_to("/")
+        return real(name, at=at)
+
+    monkeypatch.setattr(layer_store, "open_directory", opened)
+    assert MB <= layer_store.measure(tmp_path / "layer") < 2 * MB

@@ -551,13 +551,13 @@ async def test_output_that_cannot_be_written_does_not_lose_the_exit(place: Place
 
 @pytest.fixture
 def tiny_disk(place: Place) -> Callable[[str, str], str]:
-    """Runs a Python program whose jobs root is a disk of 640 KiB in a mount namespace of its own."""
+    """Runs a Python program whose jobs root is a disk of 704 KiB in a mount namespace of its own."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
         pytest.skip("mount namespaces are not allowed here")
 
     def run(program: str, job: str) -> str:
         place.root.mkdir(parents=True)
-        mount = 'mount -t tmpfs -o size=640k none "$3" && exec "$0" "$@"'
+        mount = 'mount -t tmpfs -o size=704k none "$3" && exec "$0" "$@"'
         argv = ["unshare", "-rm", "sh", "-c", mount, sys.executable, "-c", program, str(place.root), job, ""]
         return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
 

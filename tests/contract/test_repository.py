@@ -249,3 +249,15 @@ async def test_a_cancelled_call_leaves_no_git_behind(
     with pytest.raises(asyncio.CancelledError):
         await call
     assert await asyncio.to_thread(started[0].wait, 10) == -15
+
+
+async def test_objects_can_be_read_by_the_user_of_a_box_whatever_our_own_mask_is(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        git = await Git.init_bare(tmp_path / "repo.git")
+        oid = (await git("hash-object", "-w", "--stdin", input=b"content\n")).decode().strip()
+    finally:
+        os.umask(before)
+    objects = git.git_dir / "objects"
+    assert objects.stat().st_mode & 0o005 == (objects / oid[:2]).stat().st_mode & 0o005 == 0o005
+    assert (objects / oid[:2] / oid[2:]).stat().st_mode & 0o004

@@ -13,6 +13,7 @@ import pytest
 from tests.contract.boxed import as_somebody
 from tests.contract.workspace_stage import ADAPTERS, WHEN, WHO, Node, Stage, agent, link, staged, text
 
+from resolvent.adapters.workspace import bundles
 from resolvent.adapters.workspace.files import remove_tree
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch
@@ -505,3 +506,12 @@ async def locked_out(adapter: str, directory: Path) -> None:
 def test_modes_that_lock_us_out_lock_nobody_out(adapter: str) -> None:
     # Root is never locked out.
     as_somebody(lambda directory: asyncio.run(locked_out(adapter, directory)))
+
+
+def test_a_bundle_is_not_fetched_through_a_link_in_the_place_of_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / bundles.NAME).write_text("somebody else's")
+    (tmp_path / "tmp").symlink_to("elsewhere")
+    with pytest.raises(ExportRefused, match="cannot be read"):
+        bundles._copied(tmp_path / "tmp" / bundles.NAME, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()

@@ -14,6 +14,8 @@ from resolvent.domain.job import Branch
 from resolvent.domain.record import AgentChoice
 from resolvent.errors import NoSandbox, NotFound, UsageError
 from resolvent.exploring import Asked, Explorer
+from resolvent.mcp import tools
+from resolvent.mcp.arguments import Output
 from resolvent.mcp.tools import Tools
 
 from .place import GATE, Place
@@ -278,3 +280,25 @@ def test_ids_sort_by_time_and_never_meet() -> None:
     ids = [new_id() for _ in range(1000)]
     assert len(set(ids)) == 1000
     assert [id[:8] for id in ids] == sorted(id[:8] for id in ids)
+
+
+async def test_two_commands_in_one_branch_never_share_a_job(place: Place) -> None:
+    async with exploring(place) as explorer:
+        one, other = Branching(explorer._home, unsafe=True), Branching(explorer._home, unsafe=True)
+        branch = await one.new(name="shared")
+        first = await one.job(branch, ("true",), wall_s=60)
+        second = await other.job(branch, ("false",), wall_s=60)
+        assert first.id != second.id
+        assert (await one.run(branch, first)).exit == 0
+        assert (await other.run(branch, await other.job(branch, ("false",), wall_s=60))).exit == 1
+
+
+async def test_even_all_of_the_output_is_no_more_than_an_answer_can_hold(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "MAX_OUTPUT_CHARACTERS", 10)
+    async with exploring(place) as explorer, working(explorer):
+        (row,) = await explorer.explore(Asked(prompts=("echo 123456789 123456789",)))
+        await ended(explorer, row.id)
+        said = await Tools(explorer).branch_output(Output(branch_id=row.id, full_output=True))
+        assert said == {"output": "123456789\n", "truncated": True}

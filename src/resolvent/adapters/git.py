@@ -115,7 +115,14 @@ class Git:
         """Start git for a conversation over pipes, from a thread; the caller ends it."""
         try:
             return subprocess.Popen(
-                self.argv(*args), stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=environment(env), cwd="/"
+                self.argv(*args),
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=environment(env),
+                cwd="/",
+                # Whatever ours is: boxes read the objects as another user, and the state directory lets nobody in.
+                umask=0o022,
             )
         except FileNotFoundError as error:
             raise _missing() from error

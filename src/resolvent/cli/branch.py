@@ -198,22 +198,33 @@ async def _commit(directory: Path | None, name: str, message: str, *, history: b
 @app.command("rm")
 def rm(
     names: Annotated[list[str], typer.Argument(metavar="BRANCH…", help="Branches.")],
+    discard: Annotated[bool, typer.Option("--discard", help="Keep nothing of them, also what no commit can.")] = False,
     json: Json = False,
     directory: Directory = None,
 ) -> None:
     """Remove branches; work in them that nobody published is kept under a rescue ref first."""
     from resolvent.cli.place import run
 
-    for id, rescued in run(_rm(directory, names)):
+    for id, rescued in run(_rm(directory, names, discard=discard)):
         said = f"removed {id}" + (f"; its work is kept as {rescued}" if rescued else "")
         _tell({"branch": id, "rescued": rescued}, said, json=json)
 
 
-async def _rm(directory: Path | None, names: list[str]) -> list[tuple[str, str | None]]:
+async def _rm(directory: Path | None, names: list[str], *, discard: bool) -> list[tuple[str, str | None]]:
+    from resolvent.errors import ExportRefused
+
     async with _branching(directory) as branching:
         workspace = await branching.home.workspace()
-        ids = [(await branching.find(name)).id for name in names]
-        return [(id, await workspace.delete(id)) for id in dict.fromkeys(ids)]
+        ids = dict.fromkeys([(await branching.find(name)).id for name in names])
+        if discard:
+            for id in ids:
+                await workspace.drop(id)
+            return [(id, None) for id in ids]
+        try:
+            return [(id, await workspace.delete(id)) for id in ids]
+        except ExportRefused as error:
+            error.hint = error.hint or f"resolvent branch rm --discard {' '.join(names)}"
+            raise
 
 
 @app.command("gc")

@@ -14,6 +14,8 @@ from resolvent.exploring import Asked, Explorer
 from resolvent.mcp import arguments as given
 
 END_CHARACTERS = 20_000
+# What an agent prints is bounded per prompt only, and an answer holds it several times over in memory.
+MAX_OUTPUT_CHARACTERS = 8 << 20
 SUMMARY_CHARACTERS = 400
 MAX_FILE_BYTES = 8 << 20
 MAX_PATCH_CHARACTERS = 1 << 20
@@ -106,11 +108,10 @@ class Tools:
     async def branch_output(self, asked: given.Output) -> Answer:
         """The transcript, or its end."""
         named = asked.branch_id.strip()
-        if asked.full_output:
-            return {"output": await self._explorer.output(named), "truncated": False}
+        most = MAX_OUTPUT_CHARACTERS if asked.full_output else END_CHARACTERS
         # One more than is shown tells whether there is more.
-        text = await self._explorer.end_of_output(named, characters=END_CHARACTERS + 1)
-        return {"output": text[-END_CHARACTERS:], "truncated": len(text) > END_CHARACTERS}
+        text = await self._explorer.end_of_output(named, characters=most + 1)
+        return {"output": text[-most:], "truncated": len(text) > most}
 
     async def branch_read_file(self, asked: given.File) -> Answer:
         """Text as text, anything else as base64."""

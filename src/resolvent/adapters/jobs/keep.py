@@ -4,6 +4,7 @@ Loaded by the supervisor for a job in a box, and like it made of what the interp
 """
 
 import posix
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 SET_PDEATHSIG, KILL = 1, 9
 LOCK_EX, LOCK_NB = 2, 4
+LOOKED_AT_S = 0.2
 
 
 class Keeper:
@@ -30,6 +32,7 @@ class Keeper:
         most = posix.sysconf("SC_PAGE_SIZE") * posix.sysconf("SC_PHYS_PAGES") * 3 // 4
         memory = None if "memory" in bounds else limits["memory_bytes"] or most
         self._watch: watch.Watch | None = None
+        self._layer = -1
         if memory or limits["disk_bytes"]:
             files = box["files"]
             written = f"{files['layers']}/{files['upper']}/up" if files["upper"] else files["tree"]
@@ -43,12 +46,24 @@ class Keeper:
         if not files["upper"]:
             return ""
         try:
-            layer = posix.open(f"{files['layers']}/{files['upper']}", posix.O_RDONLY | posix.O_CLOEXEC)
-            __import__("launch").native("flock", layer, LOCK_EX | LOCK_NB)
+            self._layer = posix.open(f"{files['layers']}/{files['upper']}", posix.O_RDONLY | posix.O_CLOEXEC)
         except OSError as error:
-            busy = isinstance(error, BlockingIOError)
-            return "another job runs in this branch" if busy else f"its layer cannot be opened: {error.strerror}"
-        return ""
+            return f"its layer cannot be opened: {error.strerror}"
+        return self._locked()
+
+    def _locked(self) -> str:
+        over = time.monotonic() + LOOKED_AT_S
+        while True:
+            try:
+                __import__("launch").native("flock", self._layer, LOCK_EX | LOCK_NB)
+                return ""
+            except BlockingIOError:
+                # Who only looks whether somebody is in there has it for a moment too.
+                if time.monotonic() >= over:
+                    return "another job runs in this branch"
+                time.sleep(LOOKED_AT_S / 20)
+            except OSError as error:
+                return f"its layer cannot be locked: {error.strerror}"
 
     @property
     def alarm(self) -> int:
@@ -76,7 +91,9 @@ class Keeper:
         return "memory" if ending == "exited" and self._membership and self._membership.oom_killed() else ending
 
     def close(self) -> None:
-        """Remove the cgroup, now that nobody is in it any more."""
+        """Let go of the layer and remove the cgroup, now that nobody is in them any more."""
+        if self._layer >= 0:
+            posix.close(self._layer)
         if self._membership:
             self._membership.remove()
 

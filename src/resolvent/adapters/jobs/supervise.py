@@ -249,8 +249,11 @@ class Supervisor:
         for end in (report, *self._output.ends, *((channel,) if channel >= 0 else ())):
             posix.close(end)
         # The report closes by itself when the command takes over; a box says so.
-        said = posix.read(heard, CHUNK).decode(errors="replace")
+        ending = self._heard_of(heard)
+        said = "" if ending else posix.read(heard, CHUNK).decode(errors="replace")
         posix.close(heard)
+        if ending:
+            return ending, "it had not begun yet"
         if said == ("." if boxed else ""):
             return "", ""
         posix.waitpid(self._pid, 0)
@@ -259,6 +262,18 @@ class Supervisor:
         if boxed:
             return "unstartable", f"the box cannot be built: {message or self._output.last_words()}"
         return "unstartable", f"the command cannot be started: {message}"
+
+    def _heard_of(self, report: int) -> str:
+        """Wait for the first word; why there is no more waiting when it does not come: a disk may hang for ever."""
+        listening = select.poll()
+        listening.register(report, select.POLLIN)
+        while not listening.poll(int(UNWATCHED_S * 1000)):
+            self._clock.tick()
+            if there("cancel"):
+                return "cancelled"
+            if self._clock.seconds >= self._order["limits"]["wall_s"]:
+                return "wall"
+        return ""
 
     def _become(self, parent: int, channel: int) -> None:
         posix.setsid()
@@ -333,8 +348,9 @@ class Supervisor:
     def _terminate(self) -> None:
         """Ask everyone to end and give the command its grace; what it leaves behind gets none."""
         everyone = descendants()
-        # Outside of the box there are only those that keep it: their end would leave it no grace.
-        signal_all([pid for pid in everyone if in_a_box(pid)] if self._keeper else everyone, _signal.SIGTERM)
+        # Outside of a box of namespaces there are only those that keep it: their end would leave it no grace.
+        apart = self._keeper and self._order["box"]["walls"] == "namespaces"
+        signal_all([pid for pid in everyone if in_a_box(pid)] if apart else everyone, _signal.SIGTERM)
         over = time.monotonic() + self._order["limits"]["grace_s"]
         while self._status is None and (left := over - time.monotonic()) > 0:
             self._turn(left)

@@ -126,6 +126,9 @@ class SupervisedJobs:
                 invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
             )
         if not compiled.is_dir():
+            # Half a program that a power loss left would be taken for the whole one ever after.
+            for part in compiled.with_suffix(f".{os.getpid()}").iterdir():
+                _flush(part)
             with contextlib.suppress(OSError):  # another process was quicker: theirs is the same
                 compiled.with_suffix(f".{os.getpid()}").rename(compiled)
         return compiled / "supervise.pyc"
@@ -199,6 +202,14 @@ def _lay_out(directory: Path) -> None:
         return  # another process laid it out at the same time
     except OSError as error:
         raise StoreBusy(f"cannot write to {directory}: {error.strerror}", hint=f"df -h {directory.parent}") from error
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -34,7 +34,12 @@ async def take_bundle(git: Git, left: Path, *, branch: str, scratch: Path) -> st
 def _copied(left: Path, ours: Path) -> bool:
     """A copy that nobody can change under git's eyes; False when nothing was left."""
     try:
-        fd = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Its directory is the agent's as well, and may be a link by now.
+        folder = os.open(left.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fd = os.open(left.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
     except FileNotFoundError:
         return False
     except OSError as error:

@@ -10,6 +10,7 @@ from typing import Literal
 from resolvent.adapters.jobs.launch import OBJECTS, PRIVATE, PROXY, TREES, WORKSPACE
 from resolvent.adapters.workspace.scratch import Scratch, settle
 from resolvent.domain.job import Box, Files, Job, Limits
+from resolvent.errors import NoSandbox
 
 __all__ = ["OBJECTS", "PRIVATE", "WORKSPACE", "Walls", "furnish"]
 
@@ -22,6 +23,7 @@ _FILES = (
     "mime.types", "mailcap", "inputrc", "bash.bashrc", "profile", "locale.alias",
     "ssl/openssl.cnf",
 )  # fmt: skip
+_MOST_LINKS = 40
 _PLAIN = {
     "hosts": "127.0.0.1 localhost box\n::1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
@@ -42,16 +44,20 @@ class Walls:
     limits: Limits = field(default_factory=Limits)
     etc: str = ""
     proc: bool = True
+    # What jobs of any agent may write on the host: no link in there is followed for them.
+    written: tuple[str, ...] = ()
 
     def around(self, job: Job, *, files: Files, private: str, objects: str) -> Job:
         """The job in a box that shows these files; its environment and limits fitted to it."""
-        reads = _existing((*self.reads, *job.reads))
+        own, every = _spellings(job.writes), _spellings((*self.written, *job.writes))
+        reads = _existing((*self.reads, *job.reads), own=own, written=every)
+        writes = _existing(job.writes, own=own, written=every)
         box = Box(
             walls=self.kind,
             files=files,
             private=private,
             reads=reads,
-            writes=_existing(job.writes),
+            writes=writes,
             objects=objects,
             network=self.network,
             user=self.user,
@@ -61,7 +67,7 @@ class Walls:
         )
         self.give(Path(private))
         wanted = job.environment.get("PATH", "")
-        environment = job.environment | {"PATH": _path(wanted, reads)}
+        environment = job.environment | {"PATH": _path(wanted, (*reads, *writes))}
         argv = (_program(job.argv[0], inside=environment["PATH"], outside=wanted), *job.argv[1:])
         if self.kind == "landlock":
             # The system's settings are there but cannot be read, at which git gives up.
@@ -82,10 +88,12 @@ class Walls:
         """Let the jobs' user own a directory of ours with all that is in it; once, for then a job may work in it."""
         if self.user is None or os.lstat(place).st_uid == self.user:
             return
-        # The top comes last: as long as it is ours nobody else has been in there.
-        for directory, _, names in os.walk(place, topdown=False):
-            for name in (".", *names):
-                os.chown(os.path.join(directory, name), self.user, self.user, follow_symlinks=False)
+        # The top comes last: as long as it is ours nobody else has been in there. By descriptors all the same: who
+        # asks a second time may still be at it when a job is already there and puts links in our way.
+        for _, _, names, here in os.fwalk(place, topdown=False):
+            for name in names:
+                os.chown(name, self.user, self.user, dir_fd=here, follow_symlinks=False)
+            os.fchown(here, self.user, self.user)
 
     def _limited(self, limits: Limits) -> Limits:
         """The store's bounds where the job names none of its own."""
@@ -98,14 +106,55 @@ class Walls:
         return limits.model_copy(update=chosen | {"processes": min(limits.processes, self.limits.processes)})
 
 
-def _existing(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Without doubles and what lies in another or in the system anyway; a link stands for what it leads to as well."""
-    every = [place for path in paths for place in dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))]
+def _spellings(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(spelt(path) for path in paths for spelt in (os.path.abspath, os.path.realpath)))
+
+
+def _existing(paths: tuple[str, ...], *, own: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
+    """Without doubles and what lies in another or in the system anyway; a link stands for what it leads to as well.
+
+    What lies below its `own` writable places is shown with them. NoSandbox when the way to anything else leads through
+    a place that jobs have `written`: what they put there may lead to whatever we can read.
+    """
+    every: list[str] = []
+    for path in map(os.path.abspath, paths):
+        if path not in own and _below(path, own):
+            continue
+        real = _led_to(path, changed=tuple(place for place in written if place != path))
+        if real is not None:
+            every += (path, real)
+        elif not _below(path, SYSTEM):
+            raise NoSandbox(f"{path} leads through a place that jobs may write", hint=f"readlink -f {path}")
     kept: list[str] = []
     for place in sorted(dict.fromkeys(every)):
         if os.path.exists(place) and place != "/" and not _below(place, (*SYSTEM, *kept)):
             kept.append(place)
     return tuple(kept)
+
+
+def _led_to(path: str, *, changed: tuple[str, ...]) -> str | None:
+    """Where a path leads; None when a link on the way lies where jobs may have put it, or when there are too many."""
+    here, todo, links = "", path.split("/")[::-1], 0
+    while todo:
+        part = todo.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            here = here.rpartition("/")[0]
+            continue
+        if _below(here, changed):
+            return None
+        try:
+            target = os.readlink(f"{here}/{part}")
+        except OSError:
+            here = f"{here}/{part}"
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return None
+        here = "" if target.startswith("/") else here
+        todo += target.split("/")[::-1]
+    return here or "/"
 
 
 def _below(path: str, places: tuple[str, ...]) -> bool:
@@ -148,8 +197,12 @@ def _furnish(made: Path, sources: list[Path], *, user: int) -> None:
         if source.is_file() and source.stat().st_mode & 0o004:
             # What links of the system lead to may lie where no box looks, so the bytes are taken.
             target.write_bytes(source.read_bytes())
-            target.chmod(0o644)
     people = f"root:x:0:0:root:/:/bin/sh\nagent:x:{user}:{user}:agent:{PRIVATE}/home:/bin/sh\n"
     groups = f"root:x:0:\nagent:x:{user}:\n"
     for name, text in (_PLAIN | {"passwd": people, "group": groups}).items():
         (made / name).write_text(text)
+    # Whatever our own mask is: who looks at it in a box is not who made it.
+    for directory, _, names in os.walk(made):
+        os.chmod(directory, 0o755)
+        for name in names:
+            os.chmod(os.path.join(directory, name), 0o644)

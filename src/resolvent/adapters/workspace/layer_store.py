@@ -5,6 +5,7 @@ A layer is `layers/<name>` with `up`, what it holds, and `wk`, without which no 
 """
 
 import ctypes
+import fcntl
 import os
 import secrets
 from contextlib import suppress
@@ -78,6 +79,20 @@ class LayerStore:
         """The layer is there."""
         return self._holds(f"{name}/{UP}")
 
+    def held(self, name: str) -> bool:
+        """Somebody writes to it right now: the supervisor of a job has it locked for as long as the job runs."""
+        try:
+            layer = os.open(name, _DIRECTORY, dir_fd=self._fd)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(layer, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(layer)
+        return False
+
     def names(self) -> tuple[str, ...]:
         """All there are, in no order."""
         return tuple(os.listdir(self._fd))
@@ -142,8 +157,8 @@ def _measured(directory: int, *, seen: set[int], depth: int) -> int:
         total = os.fstat(directory).st_blocks * 512
         with os.scandir(directory) as entries:
             for entry in entries:
-                # A job may be at work in it: what it removes meanwhile counts nothing.
-                with suppress(FileNotFoundError):
+                # A job may be at work in it: what it removes or replaces meanwhile counts nothing.
+                with suppress(FileNotFoundError, NotADirectoryError):
                     if entry.is_dir(follow_symlinks=False) and depth <= MAX_DEPTH:
                         below = open_directory(os.fsencode(entry.name), at=directory)
                         total += _measured(below, seen=seen, depth=depth + 1)

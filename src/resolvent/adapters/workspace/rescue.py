@@ -58,8 +58,10 @@ class Rescue:
         try:
             # The empty word: only if nobody else names something so meanwhile.
             await self._git("update-ref", ref, commit, "")
-        except GitError:
-            if await self._git("rev-parse", "--verify", "--quiet", ref, check=False):
+        except GitError as error:
+            # A git that was killed leaves its lock behind, for ever: that name is lost, the next one is as good.
+            locked = "File exists" in error.stderr
+            if locked or await self._git("rev-parse", "--verify", "--quiet", ref, check=False):
                 return False
             raise
         return True

@@ -6,18 +6,15 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from resolvent.adapters.git import Git
 from resolvent.adapters.workspace.grounds import is_base
 from resolvent.adapters.workspace.housekeeping import BASES_S, Housekeeping
 from resolvent.adapters.workspace.names import directory_name
+from resolvent.adapters.workspace.overlay import OverlayWorkspace
 from resolvent.adapters.workspace.rescue import RESCUE
-from resolvent.errors import GitError, ResolventError
-from resolvent.testing.campaign_work import Files, Held, Ledger, Place, Step, blob, entered
-
-if TYPE_CHECKING:
-    from resolvent.adapters.workspace.overlay import OverlayWorkspace
+from resolvent.errors import GitError, JobLost, ResolventError
+from resolvent.testing.campaign.worker import Files, Hands, Held, Ledger, Place, Step, blob
 
 LIST = """
 find . -path ./.git -prune -o -type f -print | sort > "$TMPDIR/names"
@@ -78,21 +75,22 @@ class Check:
 
     async def look(self, *, thorough: bool) -> Finding:
         """Everything that was acknowledged is there, all of it can be used, and nothing else is left."""
-        workspace = await self._place.workspace(self._place.jobs)
-        expected = await self._present(workspace)
+        hands = await self._place.opened()
+        expected = await self._present(hands.workspace)
         for held in expected:
-            await self._read(workspace, held)
-        await self._collected(workspace, aged=thorough)
+            await self._read(hands.workspace, held)
+        await self._collected(hands.workspace, aged=thorough)
         for held in expected:
-            await self._enter(workspace, held)
+            await self._enter(hands, held)
         await self._names()
+        await self._not_again(hands)
         if thorough:
             await self._repository()
         self._judge()
-        await workspace.close()
+        await hands.workspace.close()
         return self.finding
 
-    async def _present(self, workspace: "OverlayWorkspace") -> list[Held]:
+    async def _present(self, workspace: OverlayWorkspace) -> list[Held]:
         """The branches that are there, as they were when they were acknowledged."""
         kept = {kept.branch.id: kept for kept in await workspace.kept()}
         for id, one in kept.items():
@@ -113,7 +111,7 @@ class Check:
             self.finding.fault("stray", f"{id} was removed, or nobody made it")
         return [held for id, held in expected.items() if id in kept]
 
-    async def _read(self, workspace: "OverlayWorkspace", held: Held) -> None:
+    async def _read(self, workspace: OverlayWorkspace, held: Held) -> None:
         """Every file that must be there, through the workspace."""
         step = self._interrupted.step if self._interrupted else None
         for path, oid in held.files.items():
@@ -127,7 +125,7 @@ class Check:
             if found != oid:
                 self.finding.fault("lost", f"{path} of {held.branch.id} is {found}, not {oid}")
 
-    async def _collected(self, workspace: "OverlayWorkspace", *, aged: bool) -> None:
+    async def _collected(self, workspace: OverlayWorkspace, *, aged: bool) -> None:
         """After a collection there is nothing that no branch stands on."""
         sandbox = workspace.store.layers.sandbox
         if aged:
@@ -143,16 +141,16 @@ class Check:
         for name in sorted(named - there):
             self.finding.fault("lost", f"layer {name}")
 
-    async def _enter(self, workspace: "OverlayWorkspace", held: Held) -> None:
+    async def _enter(self, hands: Hands, held: Held) -> None:
         """A job in the branch starts, and sees exactly what is in it."""
         id = f"check-{self._number}-{self.finding.entered}"
         self.finding.entered += 1
         try:
-            ended = await entered(self._place, workspace, held.branch, self._place.job(id, LIST))
+            ended = await hands.run(held.branch, hands.job(id, LIST))
         except ResolventError as error:
             self.finding.fault("unusable", f"{held.branch.id}: {error.message}")
             return
-        said = self._place.jobs.output(id).read_text(errors="backslashreplace")
+        said = hands.jobs.output(id).read_text(errors="backslashreplace")
         head, *lines = said.splitlines() or [""]
         if ended.exit or head != held.branch.commit:
             self.finding.fault("unusable", f"{held.branch.id}: {ended} {said[-500:]}")
@@ -170,6 +168,17 @@ class Check:
         for name, files in self._ledger.kept.items():
             if await self._listed(name) != files:
                 self.finding.fault("lost", f"{name} does not hold what was exported")
+
+    async def _not_again(self, hands: Hands) -> None:
+        """A job that died with its supervisor is known to be lost, and nobody starts it a second time."""
+        if self._interrupted is None or not (self._interrupted.torn and self._interrupted.begun):
+            return
+        job = hands.job(self._interrupted.step.job, "exit 7")
+        try:
+            ended = await hands.jobs.ensure(job)
+        except JobLost:
+            return
+        self.finding.fault("job", f"{job.id} was killed with its supervisor and came to {ended}")
 
     async def _rescued(self, held: Held, step: Step) -> None:
         """Work that nobody else has was kept before its branch went, though nobody heard of it."""

@@ -1,4 +1,4 @@
-"""The victim of the campaign: a process that makes, uses and removes branches, and tells what was acknowledged to it."""
+"""The victim of the campaign: a process that makes, uses and removes branches, and notes what was acknowledged."""
 
 import hashlib
 import json
@@ -6,15 +6,15 @@ import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from resolvent.adapters.jobs.supervised import SupervisedJobs
+from resolvent.adapters.workspace import overlay
 from resolvent.adapters.workspace.confine import Walls
+from resolvent.adapters.workspace.housekeeping import Housekeeping
+from resolvent.adapters.workspace.overlay import OverlayWorkspace
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch, Job, JobExit
-
-if TYPE_CHECKING:
-    from resolvent.adapters.workspace.overlay import OverlayWorkspace
 
 # By path, the name that git gives to the bytes.
 Files = dict[str, str]
@@ -39,8 +39,14 @@ class Step(NamedTuple):
     commit: str = ""
     # What a job writes, and the file or directory it removes.
     path: str = ""
-    text: str = ""
     gone: str = ""
+    # A word, so many times: an announcement is short, or a kill could cut it in two.
+    word: str = ""
+    times: int = 1
+
+    @property
+    def text(self) -> str:
+        return self.word * self.times
 
     @property
     def job(self) -> str:
@@ -108,31 +114,63 @@ class Place:
     state: Path
     walls: Walls
 
-    @property
-    def jobs(self) -> SupervisedJobs:
-        return SupervisedJobs(self.state / "jobs")
-
-    def private(self, job: str) -> str:
-        """A job's own directory."""
-        place = self.state / "private" / job
-        for inner in ("home", "tmp"):
-            (place / inner).mkdir(parents=True)
-        return str(place)
-
-    async def workspace(self, jobs: SupervisedJobs) -> "OverlayWorkspace":
-        from resolvent.adapters.workspace import overlay
-
+    async def opened(self) -> "Hands":
+        """The store, opened anew."""
         overlay.DEEP = DEEP
-        return await overlay.OverlayWorkspace.open(
-            self.state, sandbox=self.state / "sandbox", walls=self.walls, running=jobs.running
-        )
+        jobs, sandbox = SupervisedJobs(self.state / "jobs"), self.state / "sandbox"
+        workspace = await OverlayWorkspace.open(self.state, sandbox=sandbox, walls=self.walls, running=jobs.running)
+        return Hands(self, workspace, jobs)
+
+
+@dataclass(frozen=True)
+class Hands:
+    """Somebody who has the store open, and does what a step says."""
+
+    place: Place
+    workspace: OverlayWorkspace
+    jobs: SupervisedJobs
+
+    async def do(self, step: Step, ledger: Ledger) -> dict[str, str]:
+        """What the store answers."""
+        if step.verb == "root":
+            change = Change(commit=step.commit, tree=ledger.trees[step.commit])
+            await self.workspace.root(change, id=step.branch)
+        elif step.verb == "fork":
+            await self.workspace.fork(ledger.branches[step.parent].branch, id=step.branch)
+        elif step.verb == "drop":
+            await self.workspace.drop(step.branch)
+        elif step.verb == "delete":
+            return {"ref": await self.workspace.delete(step.branch) or ""}
+        elif step.verb == "collect":
+            await Housekeeping(self.workspace).collect()
+        else:
+            return await self._inside(step, ledger.branches[step.branch].branch)
+        return {}
+
+    async def _inside(self, step: Step, branch: Branch) -> dict[str, str]:
+        if step.verb == "snapshot":
+            await self.workspace.snapshot(branch)
+        elif step.verb == "export":
+            change = await self.workspace.export(branch, message=f"step {step.number}", at=AT)
+            return {"commit": change.commit, "tree": change.tree} if change else {"commit": "", "tree": ""}
+        else:
+            ended = await self.run(branch, self.job(step.job, WRITE, step.path, step.gone, text=step.text))
+            assert (ended.ending, ended.exit) == ("exited", 0), (step, ended, self.jobs.output(step.job).read_bytes())
+        return {}
 
     def job(self, id: str, program: str, *arguments: str, text: str = "") -> Job:
         """A shell program that gets these arguments, and the text to read."""
         home = {"PATH": PATH, "HOME": "/run/resolvent/home", "TMPDIR": "/run/resolvent/tmp"}
-        # The state directory in its words is how a process of ours is known from outside.
-        argv = ("/bin/sh", "-euc", program, str(self.state), *arguments)
+        # The state directory among its words is how a process of ours is known from outside.
+        argv = ("/bin/sh", "-euc", program, str(self.place.state), *arguments)
         return Job(id=id, argv=argv, environment=home, stdin=text)
+
+    async def run(self, branch: Branch, job: Job) -> JobExit:
+        """How the job ended in that branch."""
+        private = self.place.state / "private" / job.id
+        for inner in ("home", "tmp"):
+            (private / inner).mkdir(parents=True)
+        return await self.jobs.ensure(await self.workspace.enter(branch, job, private=str(private)))
 
 
 class Worker:
@@ -143,18 +181,17 @@ class Worker:
         self._ledger = ledger
         self._number = number
         self._chance = random.Random(seed)
-        self._jobs = place.jobs
 
     async def work(self, announced: int, acknowledged: int) -> None:
         """Never returns; what it is about to do goes to one descriptor, what was done to the other."""
-        self._workspace = await self._place.workspace(self._jobs)
+        hands = await self._place.opened()
         while True:
             step = self._chosen()
             os.write(announced, json.dumps(step).encode() + b"\n")
-            answer = await getattr(self, f"_{step.verb}")(step)
+            answer = await hands.do(step, self._ledger)
             os.write(acknowledged, json.dumps((step, answer)).encode() + b"\n")
             if step.verb == "snapshot":
-                # What was promised to outlive a power loss is noted so that it does as well.
+                # What is promised to outlive a power loss is noted so that it does as well.
                 os.fsync(acknowledged)
             self._ledger.note(step, answer)
 
@@ -173,59 +210,18 @@ class Worker:
         branch = chance.choice(list(branches))
         if verb == "fork":
             return Step(number, verb, f"fork-{number}", parent=branch)
-        if verb != "run":
-            return Step(number, verb, branch)
-        files = list(branches[branch].files)
+        return self._writing(branch, number) if verb == "run" else Step(number, verb, branch)
+
+    def _writing(self, branch: str, number: int) -> Step:
+        """A job that writes a file and removes another, or a directory."""
+        chance, files = self._chance, list(self._ledger.branches[branch].files)
         gone = chance.choice(files) if files and chance.random() < 0.6 else ""
         gone = gone.partition("/")[0] if chance.random() < 0.3 else gone
         path = f"{chance.choice(('src', 'docs', 'new'))}/file-{number}"
-        text = f"{number} {chance.random()} " * chance.choice((1, 1, 10, 3_000))
-        # What a job writes it does not remove.
-        return Step(number, verb, branch, path=path, text=text, gone="" if path.startswith(f"{gone}/") else gone)
-
-    async def _root(self, step: Step) -> dict[str, str]:
-        change = Change(commit=step.commit, tree=self._ledger.trees[step.commit])
-        await self._workspace.root(change, id=step.branch)
-        return {}
-
-    async def _fork(self, step: Step) -> dict[str, str]:
-        await self._workspace.fork(self._branch(step.parent), id=step.branch)
-        return {}
-
-    async def _run(self, step: Step) -> dict[str, str]:
-        job = self._place.job(step.job, WRITE, step.path, step.gone, text=step.text)
-        ended = await entered(self._place, self._workspace, self._branch(step.branch), job)
-        assert (ended.ending, ended.exit) == ("exited", 0), (step, ended, self._jobs.output(step.job).read_bytes())
-        return {}
-
-    async def _snapshot(self, step: Step) -> dict[str, str]:
-        await self._workspace.snapshot(self._branch(step.branch))
-        return {}
-
-    async def _export(self, step: Step) -> dict[str, str]:
-        change = await self._workspace.export(self._branch(step.branch), message=f"step {step.number}", at=AT)
-        return {"commit": change.commit, "tree": change.tree} if change else {"commit": "", "tree": ""}
-
-    async def _delete(self, step: Step) -> dict[str, str]:
-        return {"ref": await self._workspace.delete(step.branch) or ""}
-
-    async def _drop(self, step: Step) -> dict[str, str]:
-        await self._workspace.drop(step.branch)
-        return {}
-
-    async def _collect(self, step: Step) -> dict[str, str]:
-        from resolvent.adapters.workspace.housekeeping import Housekeeping
-
-        await Housekeeping(self._workspace).collect()
-        return {}
-
-    def _branch(self, id: str) -> Branch:
-        return self._ledger.branches[id].branch
-
-
-async def entered(place: Place, workspace: "OverlayWorkspace", branch: Branch, job: Job) -> JobExit:
-    """How a job ended that was let into a branch."""
-    return await place.jobs.ensure(await workspace.enter(branch, job, private=place.private(job.id)))
+        # What it writes it does not remove.
+        gone = "" if path.startswith(f"{gone}/") else gone
+        word, times = f"{number} {chance.random()} ", chance.choice((1, 1, 10, 3_000))
+        return Step(number, "run", branch, path=path, gone=gone, word=word, times=times)
 
 
 def blob(content: bytes) -> str:
