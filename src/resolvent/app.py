@@ -77,13 +77,13 @@ class App:
         settings = self.home.settings
         issue, pull = await self._subject(asked.entry)
         branch = pull.base if pull else asked.base or await forge.default_branch()
-        base = await repository.change(await forge.fetch(repository.path, branch))
+        base = await repository.change(await forge.fetch(repository.upstream, branch))
         agents = {role: agent_choice(settings, role) for role in ROLES}
         for choice in agents.values():
             self.home.agent(choice).ready()
         pull_change = None
         if pull:
-            head = await repository.change(await forge.fetch(repository.path, pull.head_commit))
+            head = await repository.change(await forge.fetch(repository.upstream, pull.head_commit))
             pull_change, base = head, await repository.merge_base(base, head)
         comment = (await forge.comment_at(asked.design_comment)).body if asked.design_comment else ""
         return Frozen(
@@ -196,7 +196,7 @@ class App:
                 f"no run found the gate of {pull.head_commit[:12]} open, the head of {pull.url}",
                 hint=f"resolvent pr merge {pull.number} --commit {pull.head_commit[:12]}  # if you judged it yourself",
             )
-        change = await repository.change(await forge.fetch(repository.path, pull.head_commit))
+        change = await repository.change(await forge.fetch(repository.upstream, pull.head_commit))
         return await forge.merge(pull, expect=change)
 
     async def _judged_open(self, commit: str) -> bool:

@@ -1,18 +1,24 @@
 """The sandbox on its own, the use cases of `resolvent branch`: branches made, used, looked at and removed by people."""
 
+import asyncio
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from resolvent.adapters.git import Git
 from resolvent.adapters.workspace.bundles import COMMAND, NAME, take_bundle
-from resolvent.adapters.workspace.names import directory_name
+from resolvent.adapters.workspace.elsewhere import COPIES, elsewhere
+from resolvent.adapters.workspace.repository import TrustedRepository
 from resolvent.adapters.workspace.scratch import Scratch
+from resolvent.branch_commands import PREFIX, Command, Commands
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch, Job, JobExit, Kept, Limits
-from resolvent.errors import NotFound, UsageError
+from resolvent.errors import ExportRefused, NotFound, UsageError
 from resolvent.wiring import PLAIN_PATH, Home
+
+MAX_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -22,34 +28,71 @@ class Branching:
     home: Home
     unsafe: bool = False
 
-    async def new(self, of: str = "", *, name: str = "") -> Branch:
+    async def new(self, of: str = "", *, name: str | None = None) -> Branch:
         """A branch of a commit, the default branch's when none is named, or a fork of another branch."""
-        id = name or f"b{secrets.token_hex(3)}"
+        id = f"b{secrets.token_hex(3)}" if name is None else _fit(name)
         workspace = await self.home.workspace()
         kept = await workspace.kept()
         if any(one.branch.id == id for one in kept):
-            raise UsageError(f"there is a branch {id!a} already", hint=f"resolvent branch new NAME --of {id}")
-        parent = _named(kept, of) if of else None
-        if parent:
-            return await workspace.fork(parent.branch, id=id)
-        return await workspace.root(await self._change(of), id=id)
+            raise UsageError(f"there is a branch {id!a} already", hint=f"resolvent branch new NAME --of {quote(id)}")
+        parent = next((one for one in kept if one.branch.id == of), None)
+        if parent is None:
+            try:
+                return await workspace.root(await self._change(of), id=id)
+            except NotFound:
+                # The beginning of a name comes last: `main` is not `main-broken`.
+                parent = _named(kept, of) if of else None
+                if parent is None:
+                    raise
+        return await workspace.fork(parent.branch, id=id)
 
     async def _change(self, of: str) -> Change:
+        """The commit that a revision names in our repository, or else in the forge."""
         forge, repository = await self.home.forge(), await self.home.git_repository()
+        if of:
+            try:
+                return await repository.change(of)
+            except NotFound:
+                pass
         await forge.sync(self.home.repository)
-        return await repository.change(await forge.fetch(repository.path, of or await forge.default_branch()))
+        wanted = of or await forge.default_branch()
+        try:
+            if await forge.head_of(wanted) is None:
+                wanted = (await TrustedRepository(forge.path).change(wanted)).commit
+            return await repository.change(await forge.fetch(repository.upstream, wanted))
+        except NotFound as error:
+            refs = f"git --git-dir={quote(str(repository.path))} for-each-ref"
+            hint = refs if of.startswith("refs/") else "resolvent branch ls   # or: git log --oneline"
+            raise NotFound(f"no branch, ref or commit is called {of!a}", hint=hint) from error
 
-    async def find(self, name: str) -> Branch:
-        """By its id, or the beginning of it if that is enough; NotFound otherwise."""
-        found = _named(await (await self.home.workspace()).kept(), name)
+    async def find(self, name: str, *, whole: bool = False) -> Kept:
+        """By its id; or, unless it must be `whole`, by the beginning of it if that is enough. NotFound otherwise."""
+        kept = await (await self.home.workspace()).kept()
+        found = next((one for one in kept if one.branch.id == name), None) if whole else _named(kept, name)
         if found is None:
-            raise NotFound(f"there is no branch {name!a}", hint="resolvent branch ls")
-        return found.branch
+            raise await self._missing(name)
+        return found
 
-    async def job(self, branch: Branch, argv: tuple[str, ...], *, wall_s: float, stdin: str = "") -> Job:
+    async def _missing(self, name: str) -> NotFound:
+        rung = await self.home.rung()
+        for other, ids in (await self.elsewhere()).items():
+            if name in ids:
+                said = f"there is no branch {name!a} on rung {rung.name}; one of that name lies on rung {other}"
+                if self.unsafe:
+                    return NotFound(said, hint="the same without --unsafe, or: resolvent branch new NAME --unsafe")
+                setting = f'sandbox.rung = "{other}" in resolvent.local.toml'
+                return NotFound(said, hint="the same with --unsafe" if other == COPIES else f"set {setting}")
+        return NotFound(f"there is no branch {name!a}", hint="resolvent branch ls")
+
+    async def elsewhere(self) -> dict[str, tuple[str, ...]]:
+        """The branches that another rung has, by its name: each kind of rung keeps its own."""
+        return await asyncio.to_thread(elsewhere, self.home.state, rung=await self.home.rung())
+
+    async def job(self, branch: Branch, argv: tuple[str, ...], *, wall_s: float, stdin: str | bytes = "") -> Job:
         """A command as it will run in the branch; BranchBusy while another does."""
+        await self.home.require_walls(unsafe=self.unsafe)
         workspace = await self.home.workspace()
-        id = self._free_id(branch)
+        id = self._commands.free_id(await self.find(branch.id, whole=True))
         private = self.home.private_directory(id)
         inside = workspace.inside(private)
         environment = {"PATH": self.home.environ.get("PATH", PLAIN_PATH), "LANG": "C.UTF-8"}
@@ -57,30 +100,45 @@ class Branching:
         job = Job(id=id, argv=argv, environment=environment, stdin=stdin, limits=Limits(wall_s=wall_s))
         return await workspace.enter(branch, job, private=private, unsafe=self.unsafe)
 
-    def _free_id(self, branch: Branch) -> str:
-        """An id that is nobody else's: who shared one would be told what came of the other's command."""
-        number = 1 + len(self.logs(branch))
-        (self.home.state / "private").mkdir(mode=0o700, exist_ok=True)
-        while True:
-            id = f"{_jobs_of(branch.id)}.{number}"
-            try:
-                (self.home.state / "private" / id).mkdir(mode=0o700)
-            except FileExistsError:
-                number += 1
-            else:
-                return id
-
     async def run(self, branch: Branch, job: Job) -> JobExit:
         """The command to its end; what it left is sealed."""
         exit = await self.home.jobs().ensure(job)
         await (await self.home.workspace()).snapshot(branch)
         return exit
 
-    def logs(self, branch: Branch) -> list[Path]:
-        """The output of every command that was run in it, the first one first."""
-        place = self.home.state / "jobs"
-        found = place.glob(f"{_jobs_of(branch.id)}.*/job.json")
-        return [job.with_name("output") for job in sorted(found, key=lambda path: int(path.parent.suffix[1:]))]
+    async def stop(self, kept: Kept) -> bool:
+        """End the command that runs in the branch with all that it started; False when none does."""
+        if not kept.busy:
+            return False
+        if not kept.job.startswith(PREFIX):
+            raise UsageError(
+                f"job {kept.job} in branch {kept.branch.id!a} is part of a run", hint="resolvent cancel RUN"
+            )
+        await self.home.jobs().cancel(kept.job)
+        return True
+
+    def commands(self, kept: Kept) -> list[Command]:
+        """Every command that was run in it, the first one first."""
+        return self._commands.of(kept)
+
+    @property
+    def _commands(self) -> Commands:
+        return Commands(self.home.state)
+
+    async def remove(self, kept: Kept, *, discard: bool = False) -> str | None:
+        """Remove a branch and what its commands printed; the ref that keeps its work, unless it is to be discarded."""
+        id, workspace = kept.branch.id, await self.home.workspace()
+        ref = None
+        try:
+            if discard:
+                await workspace.drop(id)
+            else:
+                ref = await workspace.delete(id)
+        except ExportRefused as error:
+            error.hint = error.hint or f"resolvent branch rm --discard {quote(id)}"
+            raise
+        await self._commands.forget(kept)
+        return ref
 
     async def commit(self, branch: Branch, *, message: str) -> Change | None:
         """What the branch holds, as one commit on its own in our repository; None when nothing differs."""
@@ -95,6 +153,14 @@ class Branching:
 
     async def clean(self) -> dict[str, Any]:
         """Remove what nobody needs: branches that are too old or too many, if no run goes on in them, and layers."""
+        left = self._commands.names()
+        done = await self._tidied()
+        here = [one.branch.id for one in await (await self.home.workspace()).kept()]
+        there = [id for ids in (await self.elsewhere()).values() for id in ids]
+        await self._commands.sweep(left, branches=(*here, *there))
+        return done
+
+    async def _tidied(self) -> dict[str, Any]:
         from resolvent.adapters.workspace.housekeeping import Housekeeping
         from resolvent.adapters.workspace.overlay import OverlayWorkspace
 
@@ -135,13 +201,25 @@ class Branching:
             return await take_bundle(git, private / "tmp" / NAME, branch=branch.id, scratch=place)
 
 
-def _jobs_of(id: str) -> str:
-    return f"branch.{directory_name(id)}"
+def _fit(name: str) -> str:
+    """The name, if a branch may be called so."""
+    wrong = ""
+    if not name or name != name.strip():
+        wrong = "is empty" if not name.strip() else "begins or ends with a space"
+    elif name.startswith("-"):
+        wrong = "begins with a dash, as options do"
+    elif not name.isprintable():
+        wrong = "holds a character that cannot be seen"
+    elif len(name) > MAX_NAME:
+        wrong = f"has more than {MAX_NAME} characters"
+    if wrong:
+        raise UsageError(f"the name {name[:MAX_NAME]!a} {wrong}", hint="resolvent branch new NAME")
+    return name
 
 
 def _named(kept: tuple[Kept, ...], name: str) -> Kept | None:
     exact = [one for one in kept if one.branch.id == name]
-    begun = [one for one in kept if one.branch.id.startswith(name)]
+    begun = [one for one in kept if name and one.branch.id.startswith(name)]
     if not exact and len(begun) > 1:
         names = ", ".join(ascii(one.branch.id) for one in begun[:5])
         raise UsageError(f"{name!a} may be any of {names}", hint="resolvent branch ls")

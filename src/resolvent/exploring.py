@@ -206,11 +206,11 @@ class Explorer:
     async def _revision(self, named: str) -> Change:
         forge, repository = await self._home.forge(), self._ground.repository
         await forge.sync(self._home.repository)
-        base = await forge.fetch(repository.path, await forge.default_branch())
+        base = await forge.fetch(repository.upstream, await forge.default_branch())
         if named in BASES:
             return await repository.change(base)
         try:
-            return await repository.change(await forge.fetch(repository.path, named))
+            return await repository.change(await forge.fetch(repository.upstream, named))
         except NotFound:
             pass
         try:

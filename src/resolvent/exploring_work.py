@@ -16,6 +16,7 @@ from resolvent.errors import AgentBusy, BranchBusy, MalformedAnswer, NotFound, R
 from resolvent.ports import Agent, Clock, Jobs, Repository, Workspace
 
 SHOWN_ERROR = 300
+LATE_TRIES = 3
 
 
 def nothing(point: str, job: str) -> None:
@@ -173,7 +174,7 @@ class ExplorationWorker:
             row = await ground.table.note(row, status="running", status_text=text)
         ground.boundary("announced", job)
         task = self._task(row, job)
-        exit = await self._run(row, task, agent)
+        exit = await self._run_or_again(row, task, agent)
         failure = await asyncio.to_thread(_failure, agent, task, exit, ground.jobs.output(job))
         last = number == len(row.prompts)
         if last and not failure and row.status != "manifesting":
@@ -201,6 +202,13 @@ class ExplorationWorker:
             directory=private,
             inside=self._ground.workspace.inside(private),
         )
+
+    async def _run_or_again(self, row: Exploration, task: Task, agent: Agent) -> JobExit:
+        """Who forks the branch just when an agent is about to begin there seals it: the agent is let in once more."""
+        for _ in range(LATE_TRIES):
+            with suppress(BranchBusy):
+                return await self._run(row, task, agent)
+        return await self._run(row, task, agent)
 
     async def _run(self, row: Exploration, task: Task, agent: Agent) -> JobExit:
         ground, id = self._ground, row.job(row.position)

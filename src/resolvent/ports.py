@@ -43,7 +43,10 @@ class Jobs(Protocol):
     """Supervised processes that outlive us."""
 
     async def ensure(self, job: Job) -> JobExit:
-        """Start the job, or attach to it, or collect it if it ended; JobLost if it died with its supervisor."""
+        """Start the job, or attach to it, or collect it if it ended; JobLost if it died with its supervisor.
+
+        BranchBusy when it could not begin where it was let in: it may be let in again, and asked for again.
+        """
 
     async def cancel(self, job: str) -> None:
         """End the job with every descendant; return when none is left. Unknown or ended: nothing to do."""
@@ -59,6 +62,8 @@ class Repository(Protocol):
     """Our own bare git repository: the only place where git runs. Nothing of an agent's configuration reaches it."""
 
     path: Path
+    # Where what the forge has is fetched to; `path` borrows from it.
+    upstream: Path
 
     async def change(self, revision: str) -> Change:
         """The commit a revision names; NotFound if there is none."""

@@ -75,6 +75,11 @@ def _use(name: str, definition: AgentDefinition) -> str:
     return definition.use or (name if name in BUILT_IN else "command")
 
 
+def _that_run(defined: Mapping[str, AgentDefinition]) -> str:
+    names = [name for name, definition in defined.items() if _use(name, definition) in ("command", "scripted")]
+    return ", ".join(sorted(names)) or "none"
+
+
 def agent_choice(settings: Settings, role: Role) -> AgentChoice:
     """Who plays a role, as a run freezes it; paths of the command are those of the repository, not of a branch."""
     agents = settings.agents
@@ -87,7 +92,7 @@ def agent_named(settings: Settings, named: str) -> AgentChoice:
     name, _, model = named.partition(":")
     if name not in defined:
         raise NotFound(
-            f"there is no agent {name[:80]!a}; there are: {', '.join(sorted(defined))}",
+            f"there is no agent {name[:80]!a}; there are: {_that_run(defined)}",
             hint="define it in resolvent.toml, under [agents.NAME]",
         )
     definition = defined[name]

@@ -186,7 +186,7 @@ class Home:
             return scripted_agent(choice, environment=environment)
         raise AgentMissing(
             f"agent {choice.name} (use = {choice.use!r}) is not in this version",
-            hint="name a command agent in resolvent.toml: see `resolvent init`",
+            hint="resolvent init --example-agent agent.py  # or define a command under [agents] in resolvent.toml",
         )
 
     def private_directory(self, name: str) -> str:

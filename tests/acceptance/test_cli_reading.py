@@ -176,3 +176,18 @@ def test_a_fork_starts_anew_from_a_step(place: Place) -> None:
     assert said.json["change"] == first["change"]
     wrong = place("fork", first["run"], "--from", "nope")
     assert wrong.code == 4 and "ask:review" in wrong.err
+
+
+def test_a_check_that_misses_a_program_is_told_of_its_box(place: Place) -> None:
+    local = place.project / "resolvent.local.toml"
+    local.write_text(f'{local.read_text()}[checks]\ntest = "no-such-tool --check"\n', encoding="utf-8")
+    said = place("resolve", "1")
+    assert said.code != 0 and "127" in said.out
+    assert "see sandbox.reads (resolvent doctor)" in said.out and "see sandbox.reads" in place("show").out
+
+
+def test_a_check_that_fails_for_its_own_reasons_is_not_told_of_its_box(place: Place) -> None:
+    local = place.project / "resolvent.local.toml"
+    local.write_text(f'{local.read_text()}[checks]\ntest = "echo wrong; false"\n', encoding="utf-8")
+    said = place("resolve", "1")
+    assert said.code != 0 and "sandbox.reads" not in said.out

@@ -142,6 +142,50 @@ def test_doctor_names_the_fix_for_a_missing_agent(fresh: Place) -> None:
     assert all(probe["fix"] for probe in found.json["probes"] if probe["state"] == "fault")
 
 
+def test_doctor_shows_a_way_out_for_agents_that_this_version_lacks(fresh: Place) -> None:
+    assert fresh("init").code == 0
+    told = {probe["name"]: probe for probe in fresh("doctor", "--json").json["probes"]}
+    assert "not in this version" in told["agent writer"]["found"]
+    assert told["agent writer"]["fix"].startswith("resolvent init --example-agent agent.py")
+    assert fresh("init", "--force", "--example-agent", "agent.py").code == 0
+    assert fresh("doctor").code == 0
+
+
+def looked_at(place: Place, text: str) -> dict[str, list[tuple[str, str]]]:
+    """What doctor says under each name with this configuration."""
+    agent = 'x = { use = "command", command = ["true"], writes = ["~/cache"] }'
+    (place.project / "resolvent.toml").write_text(f'[agents]\nwriter = "x"\nreader = "x"\n{agent}\n[sandbox]\n{text}\n')
+    told: dict[str, list[tuple[str, str]]] = {}
+    for probe in place("doctor", "--json").json["probes"]:
+        told.setdefault(probe["name"], []).append((probe["state"], probe["found"]))
+    return told
+
+
+def test_doctor_says_what_boxes_see_of_this_machine(fresh: Place) -> None:
+    tools = fresh.directory / "home/tools/bin"
+    tools.mkdir(parents=True)
+    fresh.extra["PATH"] = f"{tools}:/usr/bin:/bin"
+    told = looked_at(fresh, "")
+    assert told["box reads"] == [("ok", "the system only: agents and checks see nothing of your home")]
+    assert told["box network"] == [("ok", "none")]
+    assert told["box path"] == [("note", "these are not in a box: ~/tools/bin")]
+    assert told["box x"] == [("ok", "writes ~/cache")]
+    assert told["agents.x.writes"] == [("fault", "~/cache does not exist")]
+    (fresh.directory / "home/cache").mkdir()
+    told = looked_at(fresh, 'reads = ["~/tools", "~/gone"]\nnetwork = ["private!localhost:5432"]')
+    assert told["box reads"] == [("ok", "~/tools, ~/gone: agents and checks see nothing else of your home")]
+    assert told["sandbox.reads"] == [("fault", "~/gone does not exist")]
+    assert told["box network"] == [("ok", "private!localhost:5432 and nothing else")]
+    assert "box path" not in told and "agents.x.writes" not in told
+
+
+@pytest.mark.parametrize(("path", "said"), [("~/", "whole home"), ("/", "never shown")])
+def test_doctor_warns_of_places_that_are_too_wide(fresh: Place, path: str, said: str) -> None:
+    (fresh.directory / "home/cache").mkdir()
+    ((state, what),) = looked_at(fresh, f'reads = ["{path}"]')["sandbox.reads"]
+    assert state == "note" and said in what
+
+
 def test_doctor_starts_no_agent_and_leaves_nothing_of_it(fresh: Place) -> None:
     fresh.agent(f"touch {fresh.directory}/started")
     assert fresh("doctor").code == 0

@@ -17,6 +17,7 @@ import pytest
 
 from resolvent.adapters.jobs import landlock
 from resolvent.adapters.workspace.files import remove_tree
+from resolvent.cli.ladder import delegation
 
 from .process import RESOLVENT
 
@@ -31,7 +32,6 @@ GOLDEN = {
  ✓  sandbox user    you
  ✓  sandbox bwrap   VERSION, BWRAP
  ●  sandbox bounds  memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit
-     next: systemd-run --user --scope --property=Delegate=yes resolvent serve
 """),
     "overlay-without-proc": (("proc_masked",), "auto", """
  ✓  sandbox         overlay: copy-on-write branches, behind namespaces, bubblewrap and seccomp
@@ -41,7 +41,6 @@ GOLDEN = {
  ✓  sandbox user    you
  ✓  sandbox bwrap   VERSION, BWRAP
  ●  sandbox bounds  memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit
-     next: systemd-run --user --scope --property=Delegate=yes resolvent serve
 """),
     "overlay-by-the-wheel": (("system_bwrap_gone",), "overlay", """
  ✓  sandbox         overlay: copy-on-write branches, behind namespaces, bubblewrap and seccomp
@@ -49,7 +48,6 @@ GOLDEN = {
  ✓  sandbox user    you
  ✓  sandbox bwrap   VERSION, BWRAP, from its wheel
  ●  sandbox bounds  memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit
-     next: systemd-run --user --scope --property=Delegate=yes resolvent serve
 """),
     "memory": (("store_on_overlay",), "auto", """
  ●  sandbox         memory: copy-on-write branches in memory, behind namespaces, bubblewrap and seccomp
@@ -61,7 +59,6 @@ GOLDEN = {
  ✓  sandbox user    you
  ✓  sandbox bwrap   VERSION, BWRAP
  ●  sandbox bounds  memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit
-     next: systemd-run --user --scope --property=Delegate=yes resolvent serve
 """),
     "copy": (("store_on_overlay", "memory_narrow"), "auto", """
  ●  sandbox         copy: a copy for each branch, behind namespaces, bubblewrap and seccomp
@@ -73,7 +70,6 @@ GOLDEN = {
  ✓  sandbox user    you
  ✓  sandbox bwrap   VERSION, BWRAP
  ●  sandbox bounds  memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit
-     next: systemd-run --user --scope --property=Delegate=yes resolvent serve
 """),
     "landlock": (("namespaces_off",), "auto", f"""
  ●  sandbox         landlock: a copy for each branch, behind Landlock and seccomp, without namespaces
@@ -85,7 +81,6 @@ GOLDEN = {
 {OPEN}
  ✓  sandbox user    you
  ●  sandbox bounds  memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit
-     next: systemd-run --user --scope --property=Delegate=yes resolvent serve
 """),
     "none": (("bwrap_gone", "landlock_filtered"), "auto", """
  ✗  sandbox         none: without walls agents and checks can do whatever you can
@@ -100,7 +95,8 @@ GOLDEN = {
      next: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …
 """),  # noqa: E501
     "plain": (("bwrap_gone", "landlock_filtered"), "plain", """
- ●  sandbox         plain: a copy for each branch, no walls: every run needs --unsafe
+ ✗  sandbox         plain: a copy for each branch, no walls: every run needs --unsafe
+     next: set sandbox.rung = "auto" in resolvent.toml; or add --unsafe to every run
  ●  sandbox lost    a branch takes as much time and room as the repository is big
  ●  sandbox lost    agents and checks can read, change and send whatever you can
 """),
@@ -185,6 +181,20 @@ def test_the_guide_shows_what_doctor_really_says() -> None:
     assert len(shown) == 2
     assert shown[0].replace("0.8.0, /usr/bin/bwrap", "VERSION, BWRAP") == GOLDEN["overlay"][2].removeprefix("\n")
     assert GOLDEN["landlock"][2].removeprefix("\n").startswith(shown[1])
+
+
+@pytest.mark.parametrize(("booted", "session"), [(True, True), (True, False), (False, True)])
+def test_a_cgroup_is_only_promised_where_systemd_can_give_one(tmp_path: Path, booted: bool, session: bool) -> None:
+    system, tools, runtime = tmp_path / "booted", tmp_path / "tools", tmp_path / "runtime"
+    for place, there in ((system, booted), (runtime / "systemd", session), (tools, True)):
+        place.mkdir(parents=True) if there else None
+    if session:
+        (runtime / "systemd/private").touch()
+    (tools / "systemd-run").touch(mode=0o755)
+    environ = {"PATH": str(tools), "XDG_RUNTIME_DIR": str(runtime)}
+    assert bool(delegation(environ, booted=str(system))) == (booted and (session or ROOT))
+    assert ("--user" in delegation(environ, booted=str(system))) == (booted and session and not ROOT)
+    assert delegation({"PATH": "/nowhere"}, booted=str(system)) == ""
 
 
 def probes(text: str) -> list[dict[str, Any]]:

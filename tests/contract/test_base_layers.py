@@ -88,7 +88,7 @@ class Ground:
             if JOBS_USER is not None:
                 os.chown(place, JOBS_USER, JOBS_USER)
         shown = Files(layers=str(self.sandbox / "layers"), upper=upper.name, lowers=lowers)
-        objects = self.stage.repository.path / "objects"
+        objects = self.stage.repository.upstream / "objects"
         try:
             return boxed(shown, function, user=JOBS_USER, objects=objects, outside=self.stage.canary.parent)
         finally:

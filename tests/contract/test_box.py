@@ -19,7 +19,7 @@ from resolvent.adapters.jobs.supervised import SupervisedJobs
 from resolvent.adapters.workspace.bubblewrap import candidates
 from resolvent.adapters.workspace.confine import Walls, furnish
 from resolvent.domain.job import Files, Job, JobExit, Limits
-from resolvent.errors import JobLost, NoSandbox, StoreBusy
+from resolvent.errors import BranchBusy, JobLost, NoSandbox, StoreBusy
 
 from .boxed import trouble
 
@@ -117,11 +117,38 @@ async def test_a_second_job_in_the_same_layer_is_not_started(place: Place) -> No
     first = place.job(f"read x < {gate}", writes=(str(place.shared()),))
     running = asyncio.create_task(place.jobs.ensure(first))
     held = await asyncio.to_thread(os.open, gate, os.O_WRONLY)
-    exit, _ = await place.run("true")
-    assert (exit.ending, exit.message) == ("unstartable", "another job runs in this branch")
+    late = place.job("echo late > file")
+    for _ in range(2):
+        with pytest.raises(BranchBusy, match="another job runs in this branch") as caught:
+            await place.jobs.ensure(late)
+        assert caught.value.hint and not place.jobs.running(late.id)
     os.close(held)
     await running
-    assert (await place.run("true"))[0].ending == "exited"
+    # It had not begun, so it may begin now.
+    assert (await place.jobs.ensure(late)).ending == "exited"
+    assert (place.sandbox / "layers/upper/up/file").read_text() == "late\n"
+
+
+async def test_a_job_whose_layer_was_sealed_before_it_began_may_begin_in_another(place: Place) -> None:
+    late = place.job("echo late > file")
+    layers = place.sandbox / "layers"
+    (layers / "upper/wk").rename(layers / "upper/sealed")
+    with pytest.raises(BranchBusy, match="sealed after the job was let in"):
+        await place.jobs.ensure(late)
+    assert late.box is not None and not (layers / "upper/up/file").exists()
+    files = late.box.files.model_copy(update={"upper": "other", "lowers": ("upper", "ground")})
+    again = late.model_copy(update={"box": late.box.model_copy(update={"files": files})})
+    assert (await place.jobs.ensure(again)).ending == "exited"
+    assert (layers / "other/up/file").read_text() == "late\n"
+    assert await place.jobs.ensure(late) == await place.jobs.ensure(again)
+
+
+async def test_a_job_that_was_kept_out_can_be_called_off(place: Place) -> None:
+    late = place.job("true", upper="gone")
+    with pytest.raises(BranchBusy):
+        await place.jobs.ensure(late)
+    await place.jobs.cancel(late.id)
+    assert (await place.jobs.ensure(late)).ending == "cancelled"
 
 
 async def test_a_cancelled_job_gets_its_grace_inside_and_leaves_nothing(place: Place) -> None:
@@ -262,10 +289,9 @@ async def test_a_kernel_that_takes_layers_only_in_one_string_shows_the_same(
 
 
 async def test_a_damaged_layer_is_an_error_and_not_a_loop(place: Place) -> None:
-    job = place.job("true", upper="gone")
-    exit = await place.jobs.ensure(job)
-    assert exit.ending == "unstartable" and "its layer cannot be opened" in exit.message
-    with pytest.raises((StoreBusy, JobLost, AssertionError)):
+    with pytest.raises(BranchBusy, match="its layer cannot be held"):
+        await place.jobs.ensure(place.job("true", upper="gone"))
+    with pytest.raises((StoreBusy, BranchBusy, JobLost, AssertionError)):
         assert (await place.jobs.ensure(place.job("true", upper="gone/../.."))).ending == "exited"
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from resolvent.adapters.journal.store import Connection
-from resolvent.adapters.workspace.branch_rows import Standing
+from resolvent.adapters.journal.store import Connection, Store
+from resolvent.adapters.workspace.branch_rows import SCHEMA, Standing
 from resolvent.adapters.workspace.branches import BranchStore
 from resolvent.domain.job import Branch
-from resolvent.errors import BranchBusy, NotFound, ReplayDiverged, StoreBusy
+from resolvent.errors import BranchBusy, JobLost, NotFound, ReplayDiverged, StoreBusy
 
 COMMIT = "c" * 40
+CHILD = Branch(id="child", parent="r", commit=COMMIT)
 
 Verb = Callable[[BranchStore], Coroutine[Any, Any, None]]
 
@@ -471,3 +472,104 @@ async def test_a_layer_that_another_job_than_the_last_one_let_in_writes_to_is_ne
     assert made is not None and upper not in made.lowers
     os.close(layer)
     assert (await store.snapshot("r")).lowers == (upper,)
+
+
+async def booted(sandbox: Path, boot: str) -> BranchStore:
+    """The store as a process has it that lives in this boot of the machine."""
+    return await BranchStore.open(sandbox, running=never, boot=lambda: boot)
+
+
+async def refused_as_torn(store: BranchStore, id: str) -> None:
+    for verb in (
+        store.take(id, job="job"),
+        store.take(id, job="next"),
+        store.lay(id, "digest", write=lambda here: None),
+        store.seal(id),
+        store.snapshot(id),
+        store.fork(child("of torn", of=id), below=as_they_are),
+    ):
+        with pytest.raises(JobLost, match="the machine went down") as caught:
+            await verb
+        assert caught.value.hint == f"resolvent branch rm {id}"
+
+
+async def test_what_was_not_sealed_when_the_machine_went_down_is_lost_and_can_be_removed(tmp_path: Path) -> None:
+    before = await booted(tmp_path, "one")
+    for id in ("r", "laid"):
+        await before.create(root(id), lowers=())
+    upper = await write(before, "r", "perhaps torn")
+    await before.lay("laid", "digest", write=lambda here: None)
+    assert (await before.take("r", job="job")).upper == upper
+    await before.close()
+    after = await booted(tmp_path, "two")
+    for id in ("r", "laid"):
+        await refused_as_torn(after, id)
+    assert (await after.require("r")).upper == upper
+    # Sealed so that its files can be looked at, it is still not to be built upon.
+    assert (await after.seal("r", torn=True)).lowers == (upper,)
+    await refused_as_torn(after, "r")
+    assert [here.branch.id for here in await after.delete("r", "laid")] == ["r", "laid"]
+    await after.create(root("r"), lowers=())
+    await write(after, "r", "anew")
+    await after.snapshot("r")
+    await after.close()
+
+
+async def test_what_a_snapshot_sealed_outlives_the_machine_and_what_a_fork_sealed_does_not(tmp_path: Path) -> None:
+    before = await booted(tmp_path, "one")
+    for id in ("kept", "r"):
+        await before.create(root(id), lowers=())
+        await write(before, id, id)
+    await before.snapshot("kept")
+    await before.fork(child("of kept", of="kept"), below=as_they_are)
+    await before.fork(CHILD, below=as_they_are)
+    await before.close()
+    after = await booted(tmp_path, "two")
+    for id in ("r", "child"):
+        await refused_as_torn(after, id)
+    await write(after, "kept", "more")
+    await write(after, "of kept", "more")
+    assert held(after, await after.snapshot("kept")) == {"kept", "more"}
+    await after.close()
+
+
+async def test_a_child_of_a_branch_that_a_job_ran_in_has_what_outlived_the_machine(tmp_path: Path) -> None:
+    jobs = {"second"}
+    before = await BranchStore.open(tmp_path, running=jobs.__contains__, boot=lambda: "one")
+    await before.create(root("r"), lowers=())
+    await write(before, "r", "first", job="first")
+    await before.snapshot("r")
+    await write(before, "r", "second", job="second")
+    await before.fork(CHILD, below=as_they_are)
+    await before.close()
+    after = await booted(tmp_path, "two")
+    await refused_as_torn(after, "r")
+    assert held(after, await after.take("child", job="job")) == {"first"}
+    await after.close()
+
+
+async def test_where_boots_have_no_name_nothing_is_taken_for_lost(tmp_path: Path) -> None:
+    for before, after in (("one", ""), ("", "two")):
+        sandbox = tmp_path / f"{before}-{after}"
+        store = await booted(sandbox, before)
+        await store.create(root("r"), lowers=())
+        await write(store, "r", "file")
+        await store.close()
+        store = await booted(sandbox, after)
+        assert held(store, await store.snapshot("r")) == {"file"}
+        await store.close()
+
+
+async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    sandbox = tmp_path / "sandbox"
+    sandbox.mkdir()
+    old = await Store.open(f"sqlite:///{sandbox}/branches.db")
+    await old.migrate("branches", SCHEMA[:1])
+    row = "('r', :commit, '', '', '', '', '', 1, 1)"
+    columns = "(id, made_of, upper, lowers, job, laid, became, created_at, updated_at)"
+    await old.transaction(lambda rows: rows.write(f"INSERT INTO branches {columns} VALUES {row}", commit=COMMIT))
+    await old.close()
+    store = await booted(sandbox, "one")
+    await write(store, "r", "file")
+    assert held(store, await store.snapshot("r")) == {"file"}
+    await store.close()

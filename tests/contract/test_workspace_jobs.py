@@ -1,6 +1,7 @@
 """The workspace port as jobs see it: one at a time in a branch, what they leave is kept, and none of it is lost."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Literal
@@ -10,13 +11,14 @@ from tests.contract.boxed import emptied_later
 from tests.contract.workspace_stage import ADAPTERS, BWRAP, Stage, link, staged, text
 
 from resolvent.adapters.jobs.supervised import SupervisedJobs
+from resolvent.adapters.workspace import boots
 from resolvent.adapters.workspace.confine import PRIVATE, Walls, furnish
 from resolvent.adapters.workspace.copy import CopyWorkspace
 from resolvent.adapters.workspace.lodger import jobs_user
 from resolvent.adapters.workspace.overlay import OverlayWorkspace
 from resolvent.domain.change import Change, File
 from resolvent.domain.job import Job
-from resolvent.errors import BranchBusy, ExportRefused, NoSandbox, NotFound
+from resolvent.errors import BranchBusy, ExportRefused, JobLost, NoSandbox, NotFound
 from resolvent.ports import Workspace
 
 BASE = {"README.md": text("hello\n"), "src/app.py": text("print('app')\n"), ".gitignore": text("build/\n")}
@@ -101,6 +103,50 @@ async def test_what_a_snapshot_sealed_is_what_children_have(stage: Stage, base: 
         *map(os.fsencode, BASE),
         b"second",
     }
+
+
+async def test_what_no_snapshot_sealed_before_the_machine_went_down_becomes_no_commit(
+    stage: Stage, base: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, torn = [await stage.workspace.root(base, id=id) for id in ("kept", "torn")]
+    for branch in (kept, torn):
+        await stage.inside(branch, writing("new.py"))
+    await stage.workspace.snapshot(kept)
+    (tmp_path / "boot").write_text("another\n")
+    monkeypatch.setattr(boots, "BOOT_ID", tmp_path / "boot")
+    after = await stage.again()
+    for refused in (
+        after.entered(torn),
+        after.workspace.snapshot(torn),
+        after.workspace.export(torn, message="m", at=1),
+        after.workspace.fork(torn, id="child"),
+        after.workspace.lay(torn, [File(path="laid", text="x")], base=base),
+    ):
+        with pytest.raises(JobLost, match="went down"):
+            await refused
+    assert await after.workspace.export(kept, message="m", at=1)
+    assert b"new.py" in await after.files(await after.workspace.fork(kept, id="child"))
+    # Whatever is left of it is for somebody to look at.
+    assert await after.workspace.read(torn, "new.py") == b"new"
+    ref = await after.workspace.delete(torn.id)
+    assert ref and b"new.py" in await after.tree(await after.repository.change(ref))
+    anew = await after.workspace.root(base, id=torn.id)
+    assert set(await after.files(anew)) == set(map(os.fsencode, BASE))
+    await after.workspace.drop(anew.id)
+    await after.close()
+
+
+async def test_a_branch_whose_layer_the_machine_took_along_can_be_removed(
+    tmp_path: Path,
+) -> None:
+    stage = await staged("overlay", tmp_path)
+    base = await stage.commit(BASE)
+    for remove in (stage.workspace.delete, stage.workspace.drop):
+        branch = await stage.workspace.root(base, id="r")
+        shutil.rmtree((await stage.place(branch)).parent)
+        assert await remove(branch.id) is None
+    assert await stage.workspace.kept() == ()
+    await stage.close()
 
 
 async def test_a_file_is_read_as_the_branch_shows_it(stage: Stage, base: Change, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class Stage:
         try:
             if job.box is None:
                 return function(Path(job.cwd))
-            objects = self.repository.path / "objects"
+            objects = self.repository.upstream / "objects"
             return boxed(job.box.files, function, user=job.box.user, objects=objects, outside=self.canary.parent)
         finally:
             self.running.discard(job.id)
@@ -217,7 +217,8 @@ def _added(work: Path, commit: str, objects: Path) -> str:
         env = {
             "GIT_INDEX_FILE": f"{scratch}/index",
             "GIT_WORK_TREE": str(work),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(borrowed),
+            # What is not upstream lies in the branch itself, which is a friendly one.
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f"{borrowed}:{work}/.git/objects",
             "GIT_LITERAL_PATHSPECS": "0",
         }
         git.stream("init", "--quiet", "--bare", f"--object-format={kind}", read=lambda said: said.read())

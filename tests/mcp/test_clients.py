@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from typing import Any
 
@@ -10,7 +11,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from mcp import Client
 
-from .place import GATE, HEADERS, Place, Server
+from .place import GATE, HEADERS, RESOLVENT, Place, Server
 
 UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
@@ -172,3 +173,17 @@ def test_an_unfinished_branch_can_be_asked_again_and_waiting_ends_when_it_does(t
     town.open_gate(branch)
     waited = lively.call("wait_branch", branch_id=branch, timeout_seconds=60)
     assert waited["output_ready"] and lively.output(branch) == "begun\nended\n"
+
+
+def test_what_is_no_message_is_answered_over_standard_output(town: Place) -> None:
+    command = [*RESOLVENT, "mcp", *town.manner]
+    said = 'garbage\n\n{"neither": "nor"}\n{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n'
+    done = subprocess.run(
+        command, input=said, cwd=town.project, env=town.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(answer["id"], answer.get("error", {}).get("code")) for answer in answers] == [
+        (None, -32700),
+        (None, -32600),
+        (7, None),
+    ]

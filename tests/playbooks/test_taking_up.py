@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from resolvent.adapters.journal import queries
+from resolvent.adapters.workspace import boots
 from resolvent.domain.entry import Entry
+from resolvent.domain.job import Branch
 from resolvent.domain.record import RunRow
 from resolvent.engine.world import Backoff, World
 from resolvent.errors import StepFailed, StoreBusy
@@ -97,6 +99,34 @@ async def test_a_full_disk_ends_the_worker_and_the_next_one_goes_on(
     monkeypatch.undo()
     played = await stage.go_on(run)
     assert (played.outcome, started(played.starts)) == ("proven", ["analyze", "implement", "review"])
+
+
+async def test_a_step_whose_files_the_machine_may_have_torn_is_done_again_in_a_fresh_branch(
+    set_stage: SetStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await set_stage()
+
+    def adjust(world: World) -> World:
+        sealed = world.workspace.snapshot
+
+        async def snapshot(branch: Branch) -> None:
+            if "edit:implement" in branch.id:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            await sealed(branch)
+
+        monkeypatch.setattr(world.workspace, "snapshot", snapshot)
+        return world
+
+    run = await stage.submit()
+    with pytest.raises(StoreBusy):
+        async with asyncio.timeout(SOON_S):
+            await stage.go_on(run, scenes=STORY, adjust=adjust)
+    monkeypatch.undo()
+    (tmp_path / "boot").write_text("another")
+    monkeypatch.setattr(boots, "BOOT_ID", tmp_path / "boot")
+    played = await (await set_stage()).go_on(run, scenes=STORY)
+    # Its agent had ended well, and what it left was not on the disk yet; what was asked before was.
+    assert (played.outcome, started(played.starts)) == ("proven", ["analyze", "implement", "implement", "review"])
 
 
 async def test_a_store_that_breaks_at_the_end_of_a_run_ends_the_worker(

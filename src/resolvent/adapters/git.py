@@ -59,6 +59,11 @@ _BARE = """\
 """
 
 
+def upstream_of(git_dir: Path) -> Path:
+    """The repository beside ours that holds what the forge has, and nothing that only an agent left."""
+    return git_dir.with_name("upstream.git")
+
+
 class Git:
     """Runs git on one trusted repository. It inherits nothing of our environment but the search path."""
 

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from resolvent.cli.options import Manner
-from resolvent.cli.report import Facts, report
+from resolvent.cli.report import Facts, lacks_something, report
 from resolvent.cli.terminal import stderr, stdout
 from resolvent.cli.views import View, view_for
 from resolvent.cli.words import emit
@@ -69,7 +69,16 @@ async def facts_of(app: "App", document: dict[str, Any]) -> Facts:
         except NotFound:
             checkout = ""
     until = row.updated_at if row.state in ("ended", "waiting") else app.home.clock.now()
-    return Facts(document, title=row.title, elapsed=until - row.created_at, checkout=checkout)
+    elapsed, boxed_in = until - row.created_at, await _boxed_in(app, document)
+    return Facts(document, title=row.title, elapsed=elapsed, checkout=checkout, boxed_in=boxed_in)
+
+
+async def _boxed_in(app: "App", document: dict[str, Any]) -> bool:
+    """Whether a check of a run that went nowhere may have missed what its box does not show."""
+    if document["outcome"] in ("proven", "merged") or app.home.settings.sandbox.rung == "plain":
+        return False
+    evidence = await (await app.home.journal()).evidence(document["run"])
+    return any(not item.passed and lacks_something(item.exit, item.tail) for item in evidence)
 
 
 def fetch_line(forge: "LocalForge", pull: PullRequest) -> str:
@@ -111,10 +120,11 @@ class Leaving:
         self._shown.cancel()
         self._view.stop()
         terminal = stderr()
+        stop = terminal.paint(f"to stop it: resolvent cancel {self._run}", "dim")
         terminal.say(
             "",
             f"left {self._run}: agents at work finish by themselves, nothing is lost",
-            f"next: resolvent watch {self._run}    {terminal.paint('Ctrl-C again: stop its agents', 'dim')}",
+            f"next: resolvent watch {self._run}    {stop}",
         )
         drained = asyncio.ensure_future(self._session.drain())
         again = asyncio.ensure_future(self._again.wait())

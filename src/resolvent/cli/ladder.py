@@ -1,6 +1,8 @@
 """What doctor says of the sandbox: the rung, what it gives and loses, why no stronger one holds, and the exact fix."""
 
 import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,8 @@ LOSES: dict[str, tuple[str, ...]] = {
     "landlock": (_COPIES, "no network at all, whatever sandbox.network says", "no /tmp and no /proc of their own"),
     "plain": (_COPIES, "agents and checks can read, change and send whatever you can"),
 }
-DELEGATE = "systemd-run --user --scope --property=Delegate=yes resolvent serve"
+BOOTED = "/run/systemd/system"
+UNWALLED = 'set sandbox.rung = "auto" in resolvent.toml; or add --unsafe to every run'
 
 
 async def sandbox(home: Home) -> list[Probe]:
@@ -48,10 +51,16 @@ async def sandbox(home: Home) -> list[Probe]:
         return [found("sandbox", what, state="fault", fix=mend), *_missed(tried)]
     except ResolventError as error:
         return [fault("sandbox", error)]
-    strong = rung.name == "overlay"
-    lines = [found("sandbox", GIVES[rung.name], state="ok" if strong else "note"), *_missed(rung.tried)]
+    lines = [_standing(rung), *_missed(rung.tried)]
     lines += [found("sandbox lost", what, state="note") for what in _lost(rung)]
-    return [*lines, *_jobs(rung)] if rung.kind else lines
+    return [*lines, *_jobs(rung, environ=home.environ)] if rung.kind else lines
+
+
+def _standing(rung: "Rung") -> Probe:
+    """Where the machine stands; without walls it is a fault, also when they were turned off."""
+    if rung.kind is None:
+        return found("sandbox", GIVES[rung.name], state="fault", fix=UNWALLED)
+    return found("sandbox", GIVES[rung.name], state="ok" if rung.name == "overlay" else "note")
 
 
 def _missed(tried: "tuple[Trial, ...]") -> list[Probe]:
@@ -79,7 +88,7 @@ def _lost(rung: "Rung") -> list[str]:
     return lost
 
 
-def _jobs(rung: "Rung") -> list[Probe]:
+def _jobs(rung: "Rung", *, environ: Mapping[str, str]) -> list[Probe]:
     """Whom jobs run as, what raises the walls, and who counts what they take."""
     who = "you" if rung.user is None else f"user {rung.user}, who is nobody else: you are root"
     lines = [found("sandbox user", who)]
@@ -87,10 +96,10 @@ def _jobs(rung: "Rung") -> list[Probe]:
         notes = ["from its wheel"] if rung.bwrap.origin == "wheel" else []
         notes += ["setuid, which has no effect here"] if rung.bwrap.setuid else []
         lines.append(found("sandbox bwrap", ", ".join([rung.bwrap.version, rung.bwrap.path, *notes])))
-    return [*lines, _bounds()]
+    return [*lines, _bounds(environ)]
 
 
-def _bounds() -> Probe:
+def _bounds(environ: Mapping[str, str]) -> Probe:
     """Asks the kernel for the very cgroup that a job would get."""
     from resolvent.adapters.jobs import cgroup
 
@@ -101,4 +110,16 @@ def _bounds() -> Probe:
     if "memory" in bounds:
         return found("sandbox bounds", f"{', '.join(sorted(bounds))}: by the kernel, in cgroups; disk: watched")
     what = "memory and disk: watched, a quick job takes more before it is ended; processes: by rlimit"
-    return found("sandbox bounds", what, state="note", fix=DELEGATE)
+    return found("sandbox bounds", what, state="note", fix=delegation(environ))
+
+
+def delegation(environ: Mapping[str, str], *, booted: str = BOOTED) -> str:
+    """How to be given a cgroup; empty where no systemd is there to give one."""
+    if not os.path.isdir(booted) or not shutil.which("systemd-run", path=environ.get("PATH", PLAIN_PATH)):
+        return ""
+    if os.geteuid() == 0:
+        return "systemd-run --scope --property=Delegate=yes resolvent serve"
+    # Without a session of the user's own there is nobody to ask.
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    there = runtime and os.path.exists(f"{runtime}/systemd/private")
+    return "systemd-run --user --scope --property=Delegate=yes resolvent serve" if there else ""

@@ -10,7 +10,7 @@ from resolvent import reading
 from resolvent.app import App
 from resolvent.cli.place import opened
 from resolvent.cli.terminal import Terminal, clean, stdout
-from resolvent.cli.words import seconds
+from resolvent.cli.words import emit, seconds
 from resolvent.domain.record import RunRow
 from resolvent.ports import Journal
 from resolvent.reading import Log
@@ -70,6 +70,17 @@ async def print_logs(directory: Path | None, name: str, step: str, *, follow: bo
             printer.more(log)
         if not found:
             stdout().say(f"{row.id} has printed nothing yet", f"next: resolvent logs {row.id} -f")
+
+
+async def emit_logs(directory: Path | None, name: str, step: str) -> None:
+    """Print what there is as JSON: every job, with its output as text."""
+    async with opened(directory) as app:
+        found = await reading.logs(app, await app.run(name), step=step)
+    emit([{**log.job.model_dump(mode="json"), "output": _text(log)} for log in found])
+
+
+def _text(log: Log) -> str:
+    return "".join(path.read_bytes().decode("utf-8", "replace") for path in log.files if path.exists())
 
 
 async def _follow(app: App, row: RunRow, step: str, printer: Printer) -> None:

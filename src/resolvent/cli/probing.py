@@ -10,6 +10,7 @@ from typing import Any
 from resolvent.cli.diagnosis import Probe, fault, found
 from resolvent.cli.ladder import sandbox
 from resolvent.cli.place import repository
+from resolvent.cli.sights import sights
 from resolvent.domain.job import Task
 from resolvent.errors import ConfigError, ResolventError
 from resolvent.places import environment
@@ -29,7 +30,7 @@ async def probe(directory: Path | None) -> list[Probe]:
         return [*told, fault("configuration" if isinstance(error, ConfigError) else "repository", error)]
     told += [found("repository", str(home.repository)), found("state", str(home.state))]
     try:
-        told += [await _store(home), *await sandbox(home)]
+        told += [await _store(home), *await sandbox(home), *sights(home)]
         # Without a git that works, all it would say is that.
         told += [await _forge(home)] if git["state"] == "ok" else []
         told += [_agent(home, role) for role in ROLES]

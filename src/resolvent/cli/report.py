@@ -1,5 +1,6 @@
 """The report of a run: what came out, on which evidence, where it is, and what to type next."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,16 @@ TRIAGE = {
     "INVALID_OR_ALREADY_FIXED": ("not valid", "dim"),
 }
 
+BOXED_IN = "runs in a box: if it needs something of this machine, see sandbox.reads (resolvent doctor)"
+_ABSENT = re.compile(
+    r"not found|No such file or directory|Could not resolve|Connection refused|Network is unreachable", re.I
+)
+
+
+def lacks_something(ending: int, said: str) -> bool:
+    """A command that ended like this may have missed a program, a file or a host."""
+    return ending in (126, 127) or bool(_ABSENT.search(said))
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -34,6 +45,8 @@ class Facts:
     elapsed: float
     # What to type in one's own checkout to look at the pull request; empty when there is none.
     checkout: str = ""
+    # A check may have failed for want of something that its box does not show.
+    boxed_in: bool = False
 
 
 def report(terminal: Terminal, facts: Facts) -> Iterator[str]:
@@ -44,6 +57,8 @@ def report(terminal: Terminal, facts: Facts) -> Iterator[str]:
     if document["reason"] and document["decision"] is None:
         yield from (f"  {line}" for line in clean(document["reason"]).splitlines())
     yield from _section("evidence", terminal, evidence(terminal, document))
+    if facts.boxed_in:
+        yield terminal.paint(f"  {BOXED_IN}", "yellow")
     yield from _section("findings", terminal, findings(terminal, document["findings"]))
     yield from _gate(terminal, document["gate"])
     yield from _pull_request(terminal, facts)

@@ -37,21 +37,25 @@ async def _show(directory: Path | None, name: str, json: bool) -> None:
 
 
 @app.command()
-def diff(name: RunName = "last", directory: Directory = None) -> None:
+def diff(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
     """Print the patch from the base to the newest change of a run."""
     from resolvent.cli.place import run
 
-    run(_diff(directory, name))
+    run(_diff(directory, name, json))
 
 
-async def _diff(directory: Path | None, name: str) -> None:
+async def _diff(directory: Path | None, name: str, json: bool) -> None:
     from resolvent import reading
     from resolvent.cli.place import opened
     from resolvent.cli.terminal import clean, stderr, stdout
+    from resolvent.cli.words import emit
 
     async with opened(directory) as app:
         row = await app.run(name)
         patch = await reading.diff(app, row)
+    if json:
+        emit({"run": row.id, "patch": patch})
+        return
     if not patch:
         stderr().say(f"{row.id} has changed nothing")
     terminal = stdout()

@@ -67,7 +67,8 @@ class Job(Value):
     writes: tuple[str, ...] = ()
     box: Box | None = None
     environment: dict[str, str] = {}
-    stdin: str = ""
+    # Bytes where it is no text of ours.
+    stdin: str | bytes = ""
     # merged: `output` holds both; apart: `output` is standard output and `errors` beside it standard error.
     streams: Literal["merged", "apart"] = "merged"
     limits: Limits = Limits()

@@ -37,6 +37,8 @@ ANSWERS: dict[str, type[Value]] = {
 async def ask(world: World, frozen: Frozen, request: Request) -> dict[str, Any]:
     """Ask an agent about a branch; it may write what it likes, nothing of it becomes a change."""
     heard = await _converse(world, frozen, request)
+    # Steps that build upon this one must find its files, also after a power loss: it will not be done again for them.
+    await world.workspace.snapshot(heard.branch)
     return _said(heard)
 
 

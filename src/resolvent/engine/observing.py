@@ -44,7 +44,7 @@ async def _pushed(world: World, frozen: Frozen, what: Seen) -> Seen:
     known, there = str(what["known"]), await world.forge.head_of(str(what["head"]))
     if there is None or there == known:
         return {"expect": known, "summary": "as we left it"}
-    await world.forge.fetch(world.repository.path, there)
+    await world.forge.fetch(world.repository.upstream, there)
     same = (await world.repository.change(there)).tree == what["tree"]
     said = f"{'the same files' if same else 'something else'} at {there[:10]}"
     return {"expect": there if same else known, "summary": said}
@@ -59,7 +59,7 @@ async def _reported_pull(world: World, frozen: Frozen, what: Seen) -> Seen:
     real = pull.state == "open" and pull.head == what["head"] and not pull.from_fork and pull.base == frozen.base_branch
     if not real:
         return {"pull_request": None, "summary": f"#{pull.number} is not an open pull request of {what['head']}"}
-    await world.forge.fetch(world.repository.path, pull.head_commit)
+    await world.forge.fetch(world.repository.upstream, pull.head_commit)
     there = await world.repository.change(pull.head_commit)
     return {
         "pull_request": pull.model_dump(mode="json"),
@@ -93,7 +93,7 @@ async def _rerun(world: World, frozen: Frozen, what: Seen) -> Seen:
 
 async def _base(world: World, frozen: Frozen, what: Seen) -> Seen:
     """The base branch as it is now, and what of the change does not merge onto it."""
-    now = await world.forge.fetch(world.repository.path, frozen.base_branch)
+    now = await world.forge.fetch(world.repository.upstream, frozen.base_branch)
     onto = await world.repository.change(now)
     conflicts = await world.repository.conflicts(Change.model_validate(what["change"]), onto)
     said = f"{onto}, {'clean' if not conflicts else f'{len(conflicts)} conflicts'}"

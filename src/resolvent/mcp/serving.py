@@ -12,6 +12,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from resolvent.exploring import Explorer
 from resolvent.mcp.door import Door
+from resolvent.mcp.hearing import Heard
 from resolvent.mcp.listening import Listener
 from resolvent.mcp.server import protocol_server
 from resolvent.mcp.tools import Tools
@@ -26,7 +27,7 @@ async def serve_stdio(explorer: Explorer) -> None:
 
     async def speak() -> None:
         async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            await server.run(Heard(incoming, outgoing), outgoing, server.create_initialization_options())
 
     await _until_one_ends(speak(), explorer.work())
 

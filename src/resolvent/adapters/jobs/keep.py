@@ -45,25 +45,28 @@ class Keeper:
         files = self._box["files"]
         if not files["upper"]:
             return ""
+        layer = f"{files['layers']}/{files['upper']}"
         try:
-            self._layer = posix.open(f"{files['layers']}/{files['upper']}", posix.O_RDONLY | posix.O_CLOEXEC)
+            self._layer = posix.open(layer, posix.O_RDONLY | posix.O_CLOEXEC)
+            if not self._locked():
+                return "another job runs in this branch"
         except OSError as error:
-            return f"its layer cannot be opened: {error.strerror}"
-        return self._locked()
+            # It may be made anew, or gone with its branch, for who asks to be let in again.
+            return f"its layer cannot be held: {error.strerror}"
+        # Looked up with the lock: who seals it from now on sees that we are here, and leaves it as it is.
+        return "" if posix.access(f"{layer}/wk", posix.F_OK) else "its branch was sealed after the job was let in"
 
-    def _locked(self) -> str:
+    def _locked(self) -> bool:
         over = time.monotonic() + LOOKED_AT_S
         while True:
             try:
                 __import__("launch").native("flock", self._layer, LOCK_EX | LOCK_NB)
-                return ""
+                return True
             except BlockingIOError:
                 # Who only looks whether somebody is in there has it for a moment too.
                 if time.monotonic() >= over:
-                    return "another job runs in this branch"
+                    return False
                 time.sleep(LOOKED_AT_S / 20)
-            except OSError as error:
-                return f"its layer cannot be locked: {error.strerror}"
 
     @property
     def alarm(self) -> int:

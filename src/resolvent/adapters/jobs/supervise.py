@@ -43,6 +43,13 @@ def written(name: str) -> int:
     return posix.open(name, posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC, 0o600)
 
 
+def leave(name: str, text: str) -> None:
+    file = written(f"{name}.tmp")
+    posix.write(file, text.encode())
+    posix.close(file)
+    posix.rename(f"{name}.tmp", name)
+
+
 class Stopwatch:
     """Seconds that passed while no `pause` file was there."""
 
@@ -203,10 +210,12 @@ class Supervisor:
     def run(self) -> None:
         """Start the command, watch it, leave nothing of it behind, and tell how it ended."""
         begun_at, begun = self._now(), time.monotonic()
-        file = written("started.tmp")
-        posix.write(file, f'{{"pid": {posix.getpid()}, "at": {begun_at!r}}}'.encode())
-        posix.close(file)
-        posix.rename("started.tmp", "started")
+        if not there("cancel") and self._keeper and (why := self._keeper.hold()):
+            # Not an end: it never began, and may begin when it is let in again.
+            self._keeper.close()
+            leave("kept-out", why)
+            return
+        leave("started", f'{{"pid": {posix.getpid()}, "at": {begun_at!r}}}')
         ending, message = ("cancelled", "") if there("cancel") else self._start()
         while not (ending := ending or self._reason()):
             self._turn(self._patience())
@@ -229,9 +238,6 @@ class Supervisor:
 
     def _start(self) -> tuple[str, str]:
         """Fork the command; the ending and its message when it cannot be started."""
-        if self._keeper and (why := self._keeper.hold()):
-            self._status = 126 << 8
-            return "unstartable", why
         heard, report = posix.pipe()
         parent, boxed = posix.getpid(), self._keeper is not None
         channel = self._keeper.open_way_out() if self._keeper else -1

@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from resolvent.domain.job import Job, JobExit
-from resolvent.errors import Bug, JobLost, StoreBusy, Unavailable
+from resolvent.errors import BranchBusy, Bug, JobLost, StoreBusy, Unavailable
 
 SUPERVISE = Path(__file__).with_name("supervise.py")
 # What lies beside the supervisor is what it may load besides itself; only this module is none of its programs.
@@ -33,7 +33,10 @@ class SupervisedJobs:
         self._supervisors: list[subprocess.Popen[bytes]] = []
 
     async def ensure(self, job: Job) -> JobExit:
-        """Start the job, or attach to it, or collect it if it ended; JobLost if it died with its supervisor."""
+        """Start the job, or attach to it, or collect it if it ended; JobLost if it died with its supervisor.
+
+        BranchBusy when it could not begin where it was let in: it may be let in again, and asked for again.
+        """
         directory = self._directory(job.id)
         self._reap()
         supervisor: subprocess.Popen[bytes] | None = None
@@ -85,7 +88,9 @@ class SupervisedJobs:
     def _spawn(self, job: Job, directory: Path, lock: int) -> subprocess.Popen[bytes]:
         names_only = job.model_copy(update={"environment": dict.fromkeys(job.environment, ""), "stdin": ""})
         _write(directory / "job.json", json.dumps(names_only.model_dump(), indent=1).encode())
-        _write(directory / "stdin", job.stdin.encode(errors="replace"))
+        given = job.stdin
+        _write(directory / "stdin", given if isinstance(given, bytes) else given.encode(errors="replace"))
+        (directory / "kept-out").unlink(missing_ok=True)
         # The values of the environment may be secret: they reach the supervisor through memory, never through a file.
         order = os.memfd_create("order")
         log = os.open(directory / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -183,7 +188,10 @@ def _ended(directory: Path) -> JobExit | None:
         raise JobLost(f"the exit of job {directory.name} cannot be read: {error}") from error
 
 
-def _gone(directory: Path) -> JobLost | StoreBusy:
+def _gone(directory: Path) -> JobLost | StoreBusy | BranchBusy:
+    if (directory / "kept-out").exists():
+        why = (directory / "kept-out").read_text()
+        return BranchBusy(f"job {directory.name} did not begin: {why}", hint="resolvent branch ls")
     said = (directory / "supervisor.log").read_text(errors="replace")[-2000:].strip()
     if (directory / "started").exists():
         return JobLost(

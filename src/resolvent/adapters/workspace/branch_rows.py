@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 from resolvent.adapters.journal.store import Connection, Row
@@ -14,7 +15,11 @@ SCHEMA = [
         " upper TEXT NOT NULL, lowers TEXT NOT NULL, job TEXT NOT NULL, laid TEXT NOT NULL, became TEXT NOT NULL,"
         " created_at DOUBLE PRECISION NOT NULL, updated_at DOUBLE PRECISION NOT NULL)",
         "CREATE TABLE layer_sizes (layer TEXT PRIMARY KEY, bytes BIGINT NOT NULL)",
-    ]
+    ],
+    [
+        "ALTER TABLE branches ADD COLUMN written_in TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE branches ADD COLUMN sealed_in TEXT NOT NULL DEFAULT ''",
+    ],
 ]
 
 FIND = "SELECT * FROM branches WHERE id = :id"
@@ -22,12 +27,12 @@ LIST = "SELECT * FROM branches ORDER BY number"
 _STACKS = "SELECT upper, lowers FROM branches"
 _NAMES = "SELECT 1 AS yes FROM branches WHERE upper = :layer OR instr(lowers, :layer) > 0 LIMIT 1"
 _INSERT = (
-    "INSERT INTO branches (id, parent, made_of, upper, lowers, job, laid, became, created_at, updated_at)"
-    " VALUES (:id, :parent, :made_of, '', :lowers, '', '', '', :now, :now)"
+    "INSERT INTO branches (id, parent, made_of, upper, lowers, job, laid, became, created_at, updated_at, sealed_in)"
+    " VALUES (:id, :parent, :made_of, '', :lowers, '', '', '', :now, :now, :sealed_in)"
 )
 _UPDATE = (
     "UPDATE branches SET upper = :upper, lowers = :lowers, job = :job, laid = :laid, became = :became,"
-    " updated_at = :now WHERE id = :id"
+    " written_in = :written_in, sealed_in = :sealed_in, updated_at = :now WHERE id = :id"
 )
 _DELETE = "DELETE FROM branches WHERE id = :id"
 SIZES = "SELECT layer, bytes FROM layer_sizes"
@@ -57,6 +62,9 @@ class Standing(NamedTuple):
     became: str
     created_at: float
     updated_at: float
+    # The boots of the machine in which the upper, and what is sealed, were written to; empty once that is on the disk.
+    written_in: str = ""
+    sealed_in: str = ""
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -70,7 +78,12 @@ class Standing(NamedTuple):
 
     def busy(self) -> BranchBusy:
         """The error for somebody who cannot have it now."""
-        return BranchBusy(f"job {self.job} runs in branch {self.branch.id!a}", hint="resolvent branch ls")
+        hint = f"resolvent branch stop {quote(self.branch.id)}"
+        return BranchBusy(f"job {self.job} runs in branch {self.branch.id!a}", hint=hint)
+
+    def torn(self, boot: str) -> bool:
+        """The machine went down before what was written was on its disk; none can tell where no boot has a name."""
+        return bool(boot) and bool({self.written_in, self.sealed_in} - {"", boot})
 
 
 class Rows:
@@ -114,18 +127,19 @@ class Rows:
         named = self.named()
         return [layer for layer in layers if layer not in named]
 
-    def add(self, branch: Branch, *, lowers: tuple[str, ...]) -> Standing:
+    def add(self, branch: Branch, *, lowers: tuple[str, ...], sealed_in: str = "") -> Standing:
         """A new branch, that holds what these layers hold."""
         now = time.time()
         about = {"id": branch.id, "parent": branch.parent, "made_of": branch.commit}
-        self._connection.write(_INSERT, **about, lowers=" ".join(lowers), now=now)
-        return Standing(branch, "", lowers, "", (), "", now, now)
+        self._connection.write(_INSERT, **about, lowers=" ".join(lowers), now=now, sealed_in=sealed_in)
+        return Standing(branch, "", lowers, "", (), "", now, now, sealed_in=sealed_in)
 
     def save(self, here: Standing) -> Standing:
         """Write down what changed."""
         here = here._replace(updated_at=time.time())
         stack = {"upper": here.upper, "lowers": " ".join(here.lowers), "job": here.job}
         kept = {"laid": " ".join(here.laid), "became": here.became}
+        kept |= {"written_in": here.written_in, "sealed_in": here.sealed_in}
         self._connection.write(_UPDATE, id=here.branch.id, now=here.updated_at, **stack, **kept)
         return here
 
@@ -150,7 +164,8 @@ def standing(row: Row) -> Standing:
     """The row as a value."""
     branch = Branch(id=row["id"], parent=row["parent"], commit=row["made_of"])
     stack = (row["upper"], tuple(row["lowers"].split()), row["job"])
-    return Standing(branch, *stack, tuple(row["laid"].split()), row["became"], row["created_at"], row["updated_at"])
+    when = (row["created_at"], row["updated_at"], row["written_in"], row["sealed_in"])
+    return Standing(branch, *stack, tuple(row["laid"].split()), row["became"], *when)
 
 
 def missing(id: str) -> NotFound:

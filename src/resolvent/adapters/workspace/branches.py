@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from resolvent.adapters.journal.store import Connection, Store
+from resolvent.adapters.workspace.boots import lost, this_boot
 from resolvent.adapters.workspace.branch_rows import FIND, LIST, SCHEMA, SIZES, Rows, Standing, missing, standing
 from resolvent.adapters.workspace.files import remove_tree, translated
 from resolvent.adapters.workspace.layer_store import LayerStore
@@ -22,13 +23,21 @@ T = TypeVar("T")
 class BranchStore:
     """The branches of one sandbox. Any number of processes may hold the same one."""
 
-    def __init__(self, store: Store, layers: LayerStore, *, running: Callable[[str], bool]) -> None:
+    def __init__(self, store: Store, layers: LayerStore, *, running: Callable[[str], bool], boot: str = "") -> None:
         self.layers = layers
         self._store = store
         self._running = running
+        self._boot = boot
 
     @classmethod
-    async def open(cls, sandbox: Path, *, running: Callable[[str], bool], owner: int | None = None) -> "BranchStore":
+    async def open(
+        cls,
+        sandbox: Path,
+        *,
+        running: Callable[[str], bool],
+        owner: int | None = None,
+        boot: Callable[[], str] = this_boot,
+    ) -> "BranchStore":
         """The store below `sandbox`, made if it is not there; `running` tells whether a job runs right now."""
         with translated():
             layers = await asyncio.to_thread(LayerStore, sandbox, owner=owner)
@@ -38,7 +47,7 @@ class BranchStore:
         except BaseException:
             layers.close()
             raise
-        return cls(store, layers, running=running)
+        return cls(store, layers, running=running, boot=boot())
 
     async def close(self) -> None:
         """Finish what was begun and let go."""
@@ -52,7 +61,7 @@ class BranchStore:
     async def fork(self, branch: Branch, *, below: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Standing | None:
         """A child of what its parent last sealed, which is sealed now unless a job runs in it; None without a parent.
 
-        `below` makes the child's layers out of the parent's.
+        `below` makes the child's layers out of the parent's. JobLost when what the parent holds may be torn.
         """
 
         def work(rows: Rows) -> Standing | None:
@@ -61,8 +70,8 @@ class BranchStore:
             parent = None if branch.parent is None else rows.find(branch.parent)
             if parent is None:
                 return None
-            sealed = self._seal(rows, parent)
-            return self._add(rows, branch, below((sealed or parent).lowers))
+            ground = self._seal(rows, self.whole(parent)) or parent
+            return self._add(rows, branch, below(ground.lowers), sealed_in=ground.sealed_in)
 
         return await self._ordered(work)
 
@@ -85,7 +94,7 @@ class BranchStore:
     async def take(self, id: str, *, job: str) -> Standing:
         """Let a job in, with an upper to write to; BranchBusy while another job runs there.
 
-        Asking again for the same job is fine.
+        Asking again for the same job is fine, unless the machine went down since: JobLost.
         """
 
         def work(rows: Rows) -> Standing:
@@ -96,7 +105,8 @@ class BranchStore:
                 raise here.busy()
             return here
 
-        return await self._ordered(work)
+        # On the disk before the job begins: its end will be, and must not stand beside a branch it never was in.
+        return await self._durable(work)
 
     async def let_go(self, id: str, *, job: str) -> None:
         """The job ended: the branch is free. Not its job, or no such branch: nothing to do."""
@@ -126,12 +136,15 @@ class BranchStore:
         if await self._ordered(prepare):
             await self._ordered(work)
 
-    async def seal(self, id: str) -> Standing:
-        """No later job changes what is in the branch now; BranchBusy while one runs."""
+    async def seal(self, id: str, *, torn: bool = False) -> Standing:
+        """No later job changes what is in the branch now; BranchBusy while one runs.
+
+        JobLost when what it holds may be torn, unless that will do: then it stays known as torn.
+        """
 
         def work(rows: Rows) -> Standing:
             here = rows.require(id)
-            sealed = self._seal(rows, here)
+            sealed = self._seal(rows, here if torn else self.whole(here))
             if sealed is None:
                 raise here.busy()
             return sealed
@@ -142,9 +155,17 @@ class BranchStore:
         """As `seal`, and no power loss takes it either."""
         sealed = await self.seal(id)
         with translated():
-            # The record lies on the same disk: one wait for both.
             await asyncio.to_thread(self.layers.sync)
-        return sealed
+
+        def work(rows: Rows) -> Standing:
+            here = rows.find(id)
+            # Sealed again meanwhile: then somebody wrote what is not on the disk yet.
+            if here is None or here.lowers != sealed.lowers:
+                return sealed
+            return rows.save(here._replace(sealed_in=""))
+
+        # Only now, and to last: said any earlier, it could outlive a power loss that the files did not.
+        return await self._durable(work) if sealed.sealed_in else sealed
 
     async def flatten(self, seen: Standing, *, made: Path, below: Sequence[str]) -> Standing | None:
         """Put a sealed branch on one new layer, which shows what all its own did; None if it has moved on."""
@@ -220,6 +241,12 @@ class BranchStore:
         """Remember the bytes of sealed layers: they do not change."""
         await self._ordered(lambda rows: rows.resize(sizes))
 
+    def whole(self, here: Standing) -> Standing:
+        """The branch; JobLost when what it holds may be torn, because the machine went down before it was sealed."""
+        if here.torn(self._boot):
+            raise lost(here.branch.id)
+        return here
+
     def occupied(self, here: Standing) -> bool:
         """A job runs in it right now."""
         return bool(here.job) and self._running(here.job)
@@ -233,19 +260,19 @@ class BranchStore:
             raise here.busy()
         return here
 
-    def _add(self, rows: Rows, branch: Branch, lowers: tuple[str, ...]) -> Standing:
+    def _add(self, rows: Rows, branch: Branch, lowers: tuple[str, ...], *, sealed_in: str = "") -> Standing:
         # The base belongs to no branch before this moment; what others stand on cannot go while we hold the lock.
         gone = [name for name in lowers if "-" in name and not self.layers.holds(name)]
         if gone:
             raise StoreBusy(f"layers for branch {branch.id!a} were removed while it was made: {gone}")
-        return rows.add(branch, lowers=lowers)
+        return rows.add(branch, lowers=lowers, sealed_in=sealed_in)
 
     def _open(self, rows: Rows, here: Standing) -> Standing:
         """Let somebody write."""
-        if here.upper:
+        if self.whole(here).upper:
             self.layers.reopen(here.upper)
         # Made for who writes, not for who only branches: a directory is dearer than a row.
-        return rows.save(here._replace(upper=here.upper or self.layers.make()))
+        return rows.save(here._replace(upper=here.upper or self.layers.make(), written_in=self._boot))
 
     def _seal(self, rows: Rows, here: Standing) -> Standing | None:
         """Nothing writes to its upper any more; None when a job does."""
@@ -258,7 +285,8 @@ class BranchStore:
         if self._in_use(here):
             self.layers.reopen(here.upper)
             return None
-        return rows.save(here._replace(upper="", lowers=here.shown))
+        since = here.written_in or here.sealed_in
+        return rows.save(here._replace(upper="", lowers=here.shown, written_in="", sealed_in=since))
 
     async def _ordered(self, work: Callable[[Rows], T]) -> T:
         return await self._store.ordered(_translating(work))

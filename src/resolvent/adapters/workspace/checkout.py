@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from resolvent.adapters.git import Git, GitError
+from resolvent.adapters.git import Git, GitError, upstream_of
 from resolvent.adapters.workspace.names import shown, unsafe
 from resolvent.adapters.workspace.objects import GITLINK, LINK, Listing
 from resolvent.errors import ExportRefused, NotFound
@@ -116,6 +116,22 @@ def give_repository(work: Path, *, commit: str, index: bytes, objects: str) -> N
     (top / "packed-refs").write_text(f"{commit} refs/heads/work\n")
     (top / "objects/info/alternates").write_bytes(os.fsencode(objects) + b"\n")
     (top / "index").write_bytes(index)
+
+
+def give_ancestors(work: Path, *, commit: str, git: Git) -> None:
+    """Put what of a commit's history is not upstream into its `.git`: its own ancestors, and nobody else's work."""
+    upstream = Git(upstream_of(git.git_dir))
+    tips = b""
+    if upstream.git_dir.is_dir():
+        said = upstream.stream("cat-file", "--batch-check", input=f"{commit}\n".encode(), read=lambda said: said.read())
+        if said.split()[1:2] == [b"commit"]:
+            return
+        tips = upstream.stream("for-each-ref", "--format=%(objectname)", read=lambda said: said.read())
+    packs = work / ".git/objects/pack"
+    packs.mkdir()
+    # Local objects only: what is borrowed from upstream is lent to the box as well.
+    command = ("pack-objects", "--revs", "--local", "--quiet", str(packs / "pack"))
+    git.stream(*command, input=f"{commit}\n--not\n".encode() + tips, read=lambda said: said.read())
 
 
 def flush(directory: Path) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 
-from resolvent.adapters.git import Git
-from resolvent.adapters.workspace.checkout import flush, give_repository
+from resolvent.adapters.git import Git, upstream_of
+from resolvent.adapters.workspace.boots import BootNote, lost, this_boot
+from resolvent.adapters.workspace.checkout import flush, give_ancestors, give_repository
 from resolvent.adapters.workspace.confine import OBJECTS, Walls
 from resolvent.adapters.workspace.export import Harvest, Refused, read_whole, take_in
 from resolvent.adapters.workspace.files import copy_tree, opened, translated
@@ -44,6 +46,7 @@ class CopyWorkspace:
         self._state = state.absolute()
         self._walls = walls
         self._running = running
+        self._boot = this_boot()
         self._git = Git(self._state / "repo.git")
         self._rescue = Rescue(self._git, published=published)
         self._scratch = Scratch(self._state / "scratch")
@@ -73,6 +76,7 @@ class CopyWorkspace:
         if not self._place(branch.id).exists():
             if source is not None and branch.parent is not None:
                 self._refuse_busy(branch.parent)
+                self._refuse_torn(branch.parent)
             files = source or await self._sealed.files(branch.commit)
             index = await self._sealed.index(branch.commit)
             await asyncio.to_thread(self._make, branch, source=files, index=index)
@@ -86,7 +90,7 @@ class CopyWorkspace:
             try:
                 return Branch.model_validate_json((self._place(id) / "branch.json").read_bytes())
             except FileNotFoundError as error:
-                raise NotFound(f"there is no branch {id!a}", hint="resolvent branch list") from error
+                raise NotFound(f"there is no branch {id!a}", hint="resolvent branch ls") from error
 
     def _make(self, branch: Branch, *, source: Path, index: Path) -> None:
         with translated(), self._scratch() as scratch:
@@ -96,8 +100,9 @@ class CopyWorkspace:
             with opened(source) as there, opened(work) as here:
                 copy_tree(there, here)
             inside = self._walls is not None and self._walls.kind == "namespaces"
-            objects = OBJECTS if inside else str(self._git.git_dir / "objects")
+            objects = OBJECTS if inside else str(upstream_of(self._git.git_dir) / "objects")
             give_repository(work, commit=branch.commit, index=index.read_bytes(), objects=objects)
+            give_ancestors(work, commit=branch.commit, git=self._git)
             if self._walls is not None and self._walls.user is not None:
                 _give(work, self._walls.user)
                 # A job that sees the paths of the host has to reach its own; what lies beside it stays closed to it.
@@ -118,7 +123,7 @@ class CopyWorkspace:
         tree = str(self.path(branch))
         if self._walls is None:
             return job.model_copy(update={"cwd": job.cwd or tree})
-        objects = str(self._git.git_dir / "objects")
+        objects = str(upstream_of(self._git.git_dir) / "objects")
         files = Files(tree=tree)
         return await asyncio.to_thread(self._walls.around, job, files=files, private=private, objects=objects)
 
@@ -128,9 +133,18 @@ class CopyWorkspace:
 
     def _take(self, id: str, job: str) -> None:
         with self._locked(id):
+            self._refuse_torn(id)
             if self._noted(id, "job") != job:
                 self._refuse_busy(id)
                 (self._place(id) / "job").write_text(job)
+            self._note(id).leave()
+
+    def _note(self, id: str) -> BootNote:
+        return BootNote(self._place(id) / "boot", boot=self._boot)
+
+    def _refuse_torn(self, id: str) -> None:
+        if self._note(id).torn:
+            raise lost(id)
 
     def _noted(self, id: str, what: str) -> str:
         try:
@@ -141,14 +155,14 @@ class CopyWorkspace:
     def _refuse_busy(self, id: str) -> None:
         job = self._noted(id, "job")
         if job and self._running(job):
-            raise BranchBusy(f"job {job} runs in branch {id!a}", hint="resolvent branch list")
+            raise BranchBusy(f"job {job} runs in branch {id!a}", hint=f"resolvent branch stop {quote(id)}")
 
     @contextmanager
     def _locked(self, id: str) -> Iterator[None]:
         try:
             lock = os.open(self._place(id) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError as error:
-            raise NotFound(f"there is no branch {id!a}", hint="resolvent branch list") from error
+            raise NotFound(f"there is no branch {id!a}", hint="resolvent branch ls") from error
         try:
             with translated():
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -169,11 +183,14 @@ class CopyWorkspace:
             # Once: asked again, the command that needs the files may be running.
             if not laid.exists():
                 self._refuse_busy(branch.id)
+                self._refuse_torn(branch.id)
+                self._note(branch.id).leave()
                 lay_over([self.path(branch)], files, owner=owner)
                 laid.touch()
 
     async def export(self, branch: Branch, *, message: str, at: float) -> Change | None:
         """Import what the branch holds as one commit on its own commit; None when nothing differs."""
+        self._refuse_torn(branch.id)
         exported = await self._exported(branch, message=message, at=at)
         with translated():
             (self._place(branch.id) / "skipped.json").write_text(json.dumps(exported.skipped))
@@ -212,9 +229,14 @@ class CopyWorkspace:
     async def snapshot(self, branch: Branch) -> None:
         """Wait until a power loss would not take what the branch holds; its children are copies of their own anyway."""
         self._there(branch.id)
-        self._refuse_busy(branch.id)
-        with translated():
-            await asyncio.to_thread(flush, self._place(branch.id))
+        await asyncio.to_thread(self._snapshot, branch.id)
+
+    def _snapshot(self, id: str) -> None:
+        with self._locked(id):
+            self._refuse_busy(id)
+            self._refuse_torn(id)
+            flush(self._place(id))
+            self._note(id).remove()
 
     async def read(self, branch: Branch, path: str) -> bytes:
         """A file of the branch as data; NotFound when there is none, or when it is no regular file."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resolvent.adapters.git import Git
-from resolvent.adapters.workspace.checkout import flush, give_repository, known, lay_out, parts
+from resolvent.adapters.workspace.checkout import flush, give_ancestors, give_repository, known, lay_out, parts
 from resolvent.adapters.workspace.difference import Difference
 from resolvent.adapters.workspace.files import translated
 from resolvent.adapters.workspace.index import entry_count, warmed
@@ -229,6 +229,7 @@ class Grounds:
         layer = scratch / f"git-{commit}"
         (layer / "up").mkdir(parents=True)
         give_repository(layer / "up", commit=commit, index=index, objects=OBJECTS)
+        give_ancestors(layer / "up", commit=commit, git=self._git)
         # Whatever a `.git` further down became, nothing of it shows.
         os.setxattr(layer / "up/.git", OPAQUE, b"y")
         for directory, _, names in os.walk(layer):

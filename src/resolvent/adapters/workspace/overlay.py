@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
-from resolvent.adapters.git import Git
+from resolvent.adapters.git import Git, upstream_of
 from resolvent.adapters.workspace.branch_rows import Standing
 from resolvent.adapters.workspace.branches import BranchStore
 from resolvent.adapters.workspace.confine import PRIVATE, Walls
@@ -105,7 +105,7 @@ class OverlayWorkspace:
             await self._flatten(here)
         here = await self.store.take(branch.id, job=job.id)
         files = Files(layers=str(self.store.layers.path), upper=here.upper, lowers=here.lowers)
-        objects = str(self._git.git_dir / "objects")
+        objects = str(upstream_of(self._git.git_dir) / "objects")
         with translated():
             return await asyncio.to_thread(self._walls.around, job, files=files, private=private, objects=objects)
 
@@ -122,6 +122,8 @@ class OverlayWorkspace:
 
     async def export(self, branch: Branch, *, message: str, at: float) -> Change | None:
         """Import what the branch holds as one commit on its own commit; None when nothing differs."""
+        if here := await self.store.get(branch.id):
+            self.store.whole(here)
         exported = await self._harvest(branch, message=message, at=at)
         with translated():
             await asyncio.to_thread(self.leftovers.note, branch.id, exported.skipped)
@@ -175,7 +177,8 @@ class OverlayWorkspace:
             return None
         if here.upper:
             # Sealed: a job that was let in and comes late must not add to what has been looked at.
-            here = await self.store.seal(branch)
+            # Torn or not: whatever is left of it is kept for who looks at it.
+            here = await self.store.seal(branch, torn=True)
         parent = await self.store.get(here.branch.parent) if here.branch.parent is not None else None
         elsewhere = frozenset(parent.shown) if parent else frozenset()
         alone = [name for name in here.lowers if not is_base(name) and name not in elsewhere]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from resolvent.adapters.git import Git
+from resolvent.adapters.git import Git, upstream_of
 from resolvent.adapters.workspace.names import shown
 from resolvent.domain.change import Change
 from resolvent.errors import GitError, NotFound, UsageError
@@ -16,12 +16,21 @@ class TrustedRepository:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.upstream = upstream_of(path)
         self._git = Git(path)
 
     @classmethod
     async def open(cls, path: Path) -> "TrustedRepository":
-        """The repository at `path`, made if it is not there."""
+        """The repository at `path`, made if it is not there; it borrows from the one beside it for the forge's objects.
+
+        Two of them: a box may see what the forge has, and must not see what agents left in other branches.
+        """
+        await Git.init_bare(upstream_of(path))
         await Git.init_bare(path)
+        borrowed = path / "objects/info/alternates"
+        if not borrowed.exists():
+            borrowed.parent.mkdir(exist_ok=True)
+            borrowed.write_text(f"../../{upstream_of(path).name}/objects\n")
         return cls(path)
 
     async def change(self, revision: str) -> Change:

@@ -5,7 +5,7 @@ is kept under `refs/rescue/`, unless
 
 - the branch holds nothing but the tree that its root was made of, or
 - the parent is still there and holds every layer of it, or
-- the commit is reachable from a ref that no rescue made, or somebody says that it was published.
+- the commit is upstream, or reachable from a ref that no rescue made, or somebody says that it was published.
 
 Files that the commit's own rules ignore are no work. Files that cannot become a commit raise ExportRefused: such a
 branch can be dropped, which is to say that nobody needs it, but not deleted.
@@ -13,7 +13,7 @@ branch can be dropped, which is to say that nobody needs it, but not deleted.
 
 from collections.abc import Awaitable, Callable
 
-from resolvent.adapters.git import Git
+from resolvent.adapters.git import Git, upstream_of
 from resolvent.adapters.workspace.names import directory_name
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch
@@ -69,5 +69,10 @@ class Rescue:
     async def _known(self, commit: str) -> bool:
         if self._published is not None and await self._published(commit):
             return True
+        upstream = upstream_of(self._git.git_dir)
+        if upstream.is_dir():
+            said = await Git(upstream)("cat-file", "--batch-check", input=f"{commit}\n".encode())
+            if said.split()[1:2] == [b"commit"]:
+                return True
         others = ("--not", f"--exclude={RESCUE}/*", "--all")
         return not await self._git("rev-list", "--max-count=1", commit, *others)

@@ -118,7 +118,7 @@ async def _climb(state: Path, wanted: Name | Literal["auto"], *, path: str) -> R
     user, bwrap, machine = jobs_user(state), await discover(path), Machine.look()
     tried: list[Trial] = []
     for name in LADDER if wanted == "auto" else (wanted,):
-        place = _in_memory(state) if name == "memory" else state / "sandbox"
+        place = in_memory(state) if name == "memory" else state / "sandbox"
         rung = Rung(name=name, sandbox=str(place), user=user)
         found: Rung | Trouble
         if rung.kind == "landlock":
@@ -217,7 +217,8 @@ def _remember(place: Path, kept: str) -> None:
         beside.rename(place)
 
 
-def _in_memory(state: Path) -> Path:
+def in_memory(state: Path) -> Path:
+    """Where the store of the memory rung lies."""
     digest = hashlib.sha256(os.fsencode(state)).hexdigest()[:12]
     return MEMORY / f"resolvent-{os.geteuid()}-{digest}"
 

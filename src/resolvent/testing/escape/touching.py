@@ -115,7 +115,7 @@ async def read_exports(arena: Arena) -> Found:
     seen = (await arena.attack("search_objects", {"backwards": own[::-1]})).said
     if not seen:
         return safe("not there")
-    return Found("LIMITED", "the objects of the whole repository are lent, also those of commits nobody published")
+    return escaped("read what another branch became")
 
 
 async def search_environment(arena: Arena) -> Found:
@@ -192,7 +192,7 @@ async def race_the_owner(arena: Arena) -> Found:
 
 async def spoil_objects(arena: Arena) -> Found:
     """Change the objects of the trusted repository, which the box borrows."""
-    place = arena.repository.path / "objects"
+    place = arena.repository.upstream / "objects"
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     inside = ["/run/objects", str(place)]
     files = [f"{top}/{path.relative_to(place)}" for path in list(before)[:3] for top in inside]
@@ -239,7 +239,9 @@ ATTACKS = (
     Attack("read $HOME", "it is not there", read_home),
     Attack("read /etc/shadow, keys, and by /proc/1/root", "a furnished /etc, a /proc of its own", read_secrets),
     Attack("read other jobs' files, layers, the store", "only its own are bound", read_neighbours),
-    Attack("read what other branches were exported as", "none: one repository is one secret", read_exports),
+    Attack(
+        "read what other branches were exported as", "they lie in another repository, which no box sees", read_exports
+    ),
     Attack("find secrets in the environment", "a cleared environment and an allow-list", search_environment),
     Attack("find secrets in command lines (ps, /proc)", "arguments by descriptor", search_command_lines),
     Attack("use inherited descriptors", "all but 0 to 2 are closed; those are pipes and memory", reopen_descriptors),
