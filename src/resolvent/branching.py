@@ -30,7 +30,7 @@ class Branching:
 
     async def new(self, of: str = "", *, name: str | None = None) -> Branch:
         """A branch of a commit, the default branch's when none is named, or a fork of another branch."""
-        id = f"b{secrets.token_hex(3)}" if name is None else _fit(name)
+        id = f"b{secrets.token_hex(3)}" if name is None else fit(name)
         workspace = await self.home.workspace()
         kept = await workspace.kept()
         if any(one.branch.id == id for one in kept):
@@ -201,8 +201,8 @@ class Branching:
             return await take_bundle(git, private / "tmp" / NAME, branch=branch.id, scratch=place)
 
 
-def _fit(name: str) -> str:
-    """The name, if a branch may be called so."""
+def fit(name: str) -> str:
+    """The name, if a branch may be called so; UsageError says why not."""
     wrong = ""
     if not name or name != name.strip():
         wrong = "is empty" if not name.strip() else "begins or ends with a space"

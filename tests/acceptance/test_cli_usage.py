@@ -15,6 +15,8 @@ COMMANDS = (
     "cancel", "retry", "fork", "branch", "serve", "mcp", "schema", "prove",
     "issue new", "issue ls", "issue show", "issue comment", "issue close",
     "pr ls", "pr show", "pr merge", "pr check",
+    "branch new", "branch run", "branch stop", "branch ls", "branch log", "branch diff", "branch cat", "branch commit",
+    "branch rm", "branch gc",
 )  # fmt: skip
 ON_A_RUN = ("show", "diff", "evidence", "cost", "watch", "logs", "cancel", "retry", "fork --from review", "decide yes")
 
@@ -44,7 +46,7 @@ def test_the_help_names_every_command_and_no_other(bare: Place) -> None:
     assert set(GROUPS.values()) <= names
 
 
-@pytest.mark.parametrize("words", ["", "issue", "pr"])
+@pytest.mark.parametrize("words", ["", "issue", "pr", "branch"])
 def test_a_bare_command_says_what_there_is(bare: Place, words: str) -> None:
     said = bare(*words.split())
     assert said.code == 0 and "Commands:" in said.out and said.err == ""

@@ -483,7 +483,7 @@ async def refused_as_torn(store: BranchStore, id: str) -> None:
     for verb in (
         store.take(id, job="job"),
         store.take(id, job="next"),
-        store.lay(id, "digest", write=lambda here: None),
+        store.lay(id, "another digest", write=lambda here: None),
         store.seal(id),
         store.snapshot(id),
         store.fork(child("of torn", of=id), below=as_they_are),

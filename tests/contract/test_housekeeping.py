@@ -431,18 +431,24 @@ async def with_real_jobs(stage: Stage) -> tuple[OverlayWorkspace, SupervisedJobs
     return workspace, jobs, str(state / "private")
 
 
-async def test_a_job_that_comes_after_its_branch_was_sealed_writes_nowhere(stage: Stage, base: Change) -> None:
+async def test_a_job_that_comes_after_its_branch_was_sealed_writes_nowhere_until_it_is_let_in_again(
+    stage: Stage, base: Change
+) -> None:
     workspace, jobs, private = await with_real_jobs(stage)
     branch = await workspace.root(base, id="a")
     late = await workspace.enter(branch, Job(id="late", argv=("touch", "late.txt")), private=private)
     child = await workspace.fork(branch, id="b")
-    assert (await jobs.ensure(late)).ending == "unstartable"
+    with pytest.raises(BranchBusy, match="sealed after the job was let in"):
+        await jobs.ensure(late)
     await on_time(workspace, jobs, branch, private=private)
     assert {one.branch.id: one.busy for one in await workspace.kept()} == {"a": False, "b": False}
     assert await workspace.read(branch, "on-time.txt") == b""
     for place, name in ((branch, "late.txt"), (child, "late.txt"), (child, "on-time.txt")):
         with pytest.raises(NotFound):
             await workspace.read(place, name)
+    late = await workspace.enter(branch, Job(id="late", argv=("touch", "late.txt")), private=private)
+    assert (await jobs.ensure(late)).exit == 0
+    assert await workspace.read(branch, "late.txt") == b""
 
 
 async def on_time(workspace: OverlayWorkspace, jobs: SupervisedJobs, branch: Branch, *, private: str) -> None:

@@ -137,15 +137,20 @@ async def test_what_no_snapshot_sealed_before_the_machine_went_down_becomes_no_c
 
 
 async def test_a_branch_whose_layer_the_machine_took_along_can_be_removed(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = await staged("overlay", tmp_path)
     base = await stage.commit(BASE)
-    for remove in (stage.workspace.delete, stage.workspace.drop):
-        branch = await stage.workspace.root(base, id="r")
+    for id in ("deleted", "dropped"):
+        branch = await stage.workspace.root(base, id=id)
         shutil.rmtree((await stage.place(branch)).parent)
-        assert await remove(branch.id) is None
-    assert await stage.workspace.kept() == ()
+    (tmp_path / "boot").write_text("another\n")
+    monkeypatch.setattr(boots, "BOOT_ID", tmp_path / "boot")
+    after = await stage.again()
+    assert await after.workspace.delete("deleted") is None
+    await after.workspace.drop("dropped")
+    assert await after.workspace.kept() == ()
+    await after.close()
     await stage.close()
 
 

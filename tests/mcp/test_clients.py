@@ -177,11 +177,14 @@ def test_an_unfinished_branch_can_be_asked_again_and_waiting_ends_when_it_does(t
 
 def test_what_is_no_message_is_answered_over_standard_output(town: Place) -> None:
     command = [*RESOLVENT, "mcp", *town.manner]
-    said = 'garbage\n\n{"neither": "nor"}\n{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n'
-    done = subprocess.run(
-        command, input=said, cwd=town.project, env=town.environ, capture_output=True, text=True, timeout=60, check=False
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    with subprocess.Popen(
+        command, cwd=town.project, env=town.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write('garbage\n\n{"neither": "nor"}\n{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n')
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(3)]
+        server.stdin.close()
     assert [(answer["id"], answer.get("error", {}).get("code")) for answer in answers] == [
         (None, -32700),
         (None, -32600),

@@ -68,8 +68,9 @@ async def run_in(branching: Branching, job: Job, *, branch: Branch) -> int:
     try:
         await _show(jobs.output(job.id), until=work, caught=caught)
     except BrokenPipeError:
-        # Nobody reads it any more: what a shell would end it by.
+        # Nobody reads it any more: what a shell would end it by. What is still to be written has to go somewhere.
         stop(signal.SIGPIPE)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     exit = await work
     if message := _message(job, exit, jobs.output(job.id)):
         stderr().say(message)

@@ -60,7 +60,7 @@ class Heard:
 
 def _answer(wrong: Exception) -> ErrorData | None:
     """None for an empty line, which says nothing."""
-    first = wrong.errors()[0] if isinstance(wrong, ValidationError) else {}
-    if first.get("type") != "json_invalid":
+    first = wrong.errors()[0] if isinstance(wrong, ValidationError) else None
+    if first is None or first["type"] != "json_invalid":
         return NO_MESSAGE
     return NOT_JSON if str(first["input"]).strip() else None

@@ -286,7 +286,10 @@ class BranchStore:
             self.layers.reopen(here.upper)
             return None
         since = here.written_in or here.sealed_in
-        return rows.save(here._replace(upper="", lowers=here.shown, written_in="", sealed_in=since))
+        # The machine may have gone down before there was a directory on the disk at all.
+        gone = here.torn(self._boot) and not self.layers.holds(here.upper)
+        lowers = here.lowers if gone else here.shown
+        return rows.save(here._replace(upper="", lowers=lowers, written_in="", sealed_in=since))
 
     async def _ordered(self, work: Callable[[Rows], T]) -> T:
         return await self._store.ordered(_translating(work))
