@@ -432,7 +432,12 @@ async def test_a_waiter_whose_connection_is_cut_is_told_or_woken_but_never_deaf(
     await asyncio.wait({again}, timeout=0.05)
     other = await connect(postgres_url)
     await other.set_state("run-1", "running")
-    assert await again == known + 1
+    try:
+        number = await again
+    except StoreBusy:
+        # Two connections were cut, the one that waits and the one that reads: it may be told of each.
+        number = await journal.changed(since=known)
+    assert number == known + 1
     await journal.close()
     await other.close()
 

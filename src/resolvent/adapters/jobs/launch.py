@@ -265,7 +265,7 @@ def _arguments(order: dict, filter: int) -> list:  # type: ignore[type-arg]
     said += ["--bind", STAGE + ("/work" if box["files"]["upper"] else "/tree"), WORKSPACE]
     said += ["--bind", STAGE + "/private", PRIVATE]
     if box["objects"]:
-        said += ["--ro-bind", STAGE + "/objects", OBJECTS]
+        said += ["--ro-bind-try", STAGE + "/objects", OBJECTS]
     said += ["--remount-ro", "/", "--chdir", order["cwd"] or WORKSPACE]
     for name, value in order["environment"].items():
         said += ["--setenv", name, value]

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -129,9 +130,14 @@ def give_ancestors(work: Path, *, commit: str, git: Git) -> None:
         tips = upstream.stream("for-each-ref", "--format=%(objectname)", read=lambda said: said.read())
     packs = work / ".git/objects/pack"
     packs.mkdir()
-    # Local objects only: what is borrowed from upstream is lent to the box as well.
-    command = ("pack-objects", "--revs", "--local", "--quiet", str(packs / "pack"))
-    git.stream(*command, input=f"{commit}\n--not\n".encode() + tips, read=lambda said: said.read())
+    pack = packs / f"pack-{commit}.pack"
+    with pack.open("wb") as file:
+        # Local objects only: what is borrowed from upstream is lent to the box as well. Written by us, for git would
+        # first put it beside its own objects, which may be another disk.
+        command = ("pack-objects", "--revs", "--local", "--quiet", "--stdout")
+        revisions = f"{commit}\n--not\n".encode() + tips
+        git.stream(*command, input=revisions, read=lambda said: shutil.copyfileobj(said, file))
+    git.stream("index-pack", str(pack), read=lambda said: said.read())
 
 
 def flush(directory: Path) -> None:

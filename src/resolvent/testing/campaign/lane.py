@@ -15,6 +15,7 @@ from typing import NamedTuple, NoReturn
 
 from resolvent.adapters.git import Git
 from resolvent.adapters.workspace.files import remove_tree
+from resolvent.adapters.workspace.repository import TrustedRepository
 from resolvent.adapters.workspace.rungs import find
 from resolvent.domain.job import Limits
 from resolvent.testing.campaign.check import Check, Finding, Interrupted
@@ -72,7 +73,7 @@ async def prepared(state: Path) -> tuple[Place, Ledger]:
     rung = await find(state, wanted="overlay", path=os.environ.get("PATH", ""))
     walls = rung.walls(limits=Limits(disk_bytes=1 << 30))
     assert walls is not None
-    git = await Git.init_bare(state / "repo.git")
+    git = Git((await TrustedRepository.open(state / "repo.git")).path)
     ledger = Ledger({}, {})
     for number, texts in enumerate(MOVED, 1):
         files = "".join(f"M 644 inline {path}\ndata {len(text)}\n{text}\n" for path, text in texts.items())
