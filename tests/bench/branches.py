@@ -148,6 +148,7 @@ async def main(place: Path, size: Size) -> list[Figure]:
     tell(f"made {how}")
     peers = await asyncio.to_thread(peers_of, tree)
     figures += peers
+    figures += yardsticks()
     tell("measured git worktree, git clone and cp")
     async with Yard.open(place, tree) as yard:
         base, imported = await importing(yard)
@@ -185,6 +186,22 @@ def peers_of(tree: Tree) -> list[Figure]:
         has = "with" if name == "cp -a" else "without"
         how = f"{has} build artefacts, median of {rounds}, removed in {statistics.median(gone):.2f} s"
         figures.append(Figure(name, statistics.median(made), "s", None, how))
+    return figures
+
+
+def yardsticks() -> list[Figure]:
+    """What this machine takes for two things that every confined run is made of: milliseconds differ, ratios do not."""
+    python = (sys.executable, "-I", "-S", "-c", "pass")
+    box = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true")
+    ways = {"bare `python -I -S`": python} | ({"bare `bwrap true`": box} if shutil.which("bwrap") else {})
+    figures = []
+    for name, command in ways.items():
+        times = []
+        for _ in range(RUNS):
+            begun = time.perf_counter()
+            subprocess.run(command, check=True)
+            times.append(time.perf_counter() - begun)
+        figures.append(median(name, times, how="to know the machine by"))
     return figures
 
 

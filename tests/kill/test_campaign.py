@@ -189,13 +189,16 @@ async def test_a_job_that_runs_again_after_it_was_lost_is_found(scene: Scene) ->
 
 
 def test_a_process_that_stays_is_found_and_one_that_goes_is_waited_for(tmp_path: Path) -> None:
-    words = str(tmp_path)
-    stays = subprocess.Popen(["/bin/sh", "-c", "read line; exit 0", words], stdin=subprocess.PIPE)
+    words, pipe = str(tmp_path), subprocess.PIPE
+    stays = subprocess.Popen(["/bin/sh", "-c", "echo here; read line; exit 0", words], stdin=pipe, stdout=pipe)
+    # Its command line is there only some time after the exec that lets Popen return.
+    assert stays.stdout is not None and stays.stdout.readline() == b"here\n"
     assert [line.partition(":")[0] for line in outlived(words.encode(), 0.1)] == [str(stays.pid)]
     assert stays.stdin is not None
     stays.stdin.close()
     assert outlived(words.encode(), 30.0) == []
     stays.wait()
+    stays.stdout.close()
 
 
 def test_a_lock_that_is_held_is_waited_for(tmp_path: Path) -> None:

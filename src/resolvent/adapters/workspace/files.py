@@ -19,6 +19,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FICLONE = 0x40049409
 _SMALL = 1 << 16
+_SHALLOW = 16
 _CANNOT = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.ETXTBSY)
 
 
@@ -172,16 +173,23 @@ def remove_tree(top: Path) -> None:
     """Remove a directory of any depth and any modes, with whatever is in it. Not there: nothing to do."""
     with suppress(FileNotFoundError):
         with opened(top) as here:
-            # What lies deeper is lifted to the top first: no depth is too deep, and two descriptors are enough.
-            below = _emptied(here)
-            while below:
-                name = below.pop()
-                with opened(name, at=here) as there:
-                    for child in _emptied(there):
-                        below.append(secrets.token_hex(16))
-                        lift(child, there, below[-1], here)
-                os.rmdir(name, dir_fd=here)
+            _clear(here, depth=_SHALLOW)
         os.rmdir(top)
+
+
+def _clear(here: int, *, depth: int) -> None:
+    below = _emptied(here)
+    while below:
+        name = below.pop()
+        with opened(name, at=here) as there:
+            if depth:
+                _clear(there, depth=depth - 1)
+            else:
+                # What lies deeper is lifted up here first: no depth is too deep, and few descriptors are enough.
+                for child in _emptied(there):
+                    below.append(secrets.token_hex(16))
+                    lift(child, there, below[-1], here)
+        os.rmdir(name, dir_fd=here)
 
 
 def lift(name: str, there: int, lifted: str, here: int) -> None:
