@@ -2,6 +2,7 @@
 
 import asyncio
 import http.server
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from resolvent.adapters.jobs import landlock, supervised
+from resolvent.adapters.jobs import landlock
 from resolvent.adapters.jobs.supervised import SupervisedJobs
 from resolvent.adapters.workspace.bubblewrap import candidates
 from resolvent.adapters.workspace.confine import Walls, furnish
@@ -22,6 +23,7 @@ from resolvent.domain.job import Files, Job, JobExit, Limits
 from resolvent.errors import BranchBusy, JobLost, NoSandbox, StoreBusy
 
 from .boxed import trouble
+from .programs import change_program, readable
 
 pytestmark = pytest.mark.skipif(bool(trouble()), reason=f"no boxes here: {trouble()}")
 USER = 61999 if os.geteuid() == 0 else None
@@ -173,7 +175,7 @@ async def test_a_killed_supervisor_takes_its_box_along(place: Place) -> None:
     job = place.job(f"echo here > {gate}; sleep 1000", writes=(str(place.shared()),))
     running = asyncio.create_task(place.jobs.ensure(job))
     await asyncio.to_thread(gate.read_text)
-    [supervisor] = [pid for pid in boxes_below(place.path) if b"supervise" in command_of(pid)]
+    supervisor = json.loads((place.path / "jobs" / job.id / "started").read_text())["pid"]
     inside = [pid for pid in descendants_of(supervisor) if b"sleep" in command_of(pid)]
     watches = [os.pidfd_open(pid) for pid in inside]
     os.kill(supervisor, signal.SIGKILL)
@@ -275,15 +277,9 @@ async def test_root_without_the_power_to_mount_still_gets_a_box(place: Place) ->
 async def test_a_kernel_that_takes_layers_only_in_one_string_shows_the_same(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs = place.path / "programs"
-    programs.mkdir()
-    for source in Path(supervised.__file__).parent.glob("*.py"):
-        text = source.read_text()
-        if source.stem == "launch":
-            assert text.count('b"lowerdir+"') == 1
-            text = text.replace('b"lowerdir+"', 'b"unheard-of"')
-        (programs / source.name).write_text(text)
-    monkeypatch.setattr(supervised, "SUPERVISE", programs / "supervise.py")
+    change_program(
+        monkeypatch, place.path / "older", "launch", lambda text: text.replace('b"lowerdir+"', 'b"unheard-of"')
+    )
     exit, said = await place.run("cat file; rm file; mkdir file; grep -o userxattr /proc/self/mountinfo")
     assert (exit.exit, said) == (0, "old\nuserxattr\n")
 
@@ -303,12 +299,9 @@ def command_of(pid: int) -> bytes:
 
 
 def boxes_below(path: Path) -> list[int]:
-    """Processes that name this place: supervisors, and whoever is left of a box."""
-    return [
-        int(one.name)
-        for one in Path("/proc").iterdir()
-        if one.name.isdigit() and os.fsencode(path) in command_of(int(one.name))
-    ]
+    """Processes that name this place and are left of a box: no supervisor, which says all is done before it ends."""
+    commands = {int(one.name): command_of(int(one.name)) for one in Path("/proc").iterdir() if one.name.isdigit()}
+    return [pid for pid, command in commands.items() if os.fsencode(path) in command and b"nursery.pyc" not in command]
 
 
 def descendants_of(pid: int) -> list[int]:
@@ -320,14 +313,6 @@ def descendants_of(pid: int) -> list[int]:
             found += below
             todo += below
     return found
-
-
-async def readable(descriptor: int) -> None:
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    await ready.wait()
-    loop.remove_reader(descriptor)
-    os.close(descriptor)
 
 
 async def test_a_box_that_never_begins_can_be_cancelled_and_has_no_more_time_than_others(place: Place) -> None:

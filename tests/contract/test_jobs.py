@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.programs import change_program, readable
 
 from resolvent.adapters.clock import FrozenClock, SystemClock
-from resolvent.adapters.jobs import supervised
 from resolvent.adapters.jobs.supervised import SupervisedJobs
 from resolvent.domain.job import Job, JobExit, Limits
 from resolvent.errors import Bug, JobLost, StoreBusy
@@ -86,8 +86,11 @@ class Place:
     def of(self, id: str = "job") -> Path:
         return self.root / id
 
-    def supervisor(self) -> int:
-        return int(json.loads((self.of() / "started").read_text())["pid"])
+    def supervisor(self, id: str = "job") -> int:
+        return int(json.loads((self.of(id) / "started").read_text())["pid"])
+
+    def parent_of(self, pid: int) -> int:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
     def elsewhere(self, job: Job, gate: str = "", **options: object) -> "subprocess.Popen[str]":
         """Another process that ensures the job."""
@@ -458,9 +461,9 @@ async def test_cancel_kills_a_process_that_ignores_the_request_after_its_grace(p
 
 
 async def test_cancel_is_noticed_where_no_inotify_is_left(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    deaf = place.path / "supervise.py"
-    deaf.write_text(supervised.SUPERVISE.read_text().replace('native("inotify_init1", ', "min(-1, "))
-    monkeypatch.setattr(supervised, "SUPERVISE", deaf)
+    change_program(
+        monkeypatch, place.path / "deaf", "supervise", lambda text: text.replace('native("inotify_init1", ', "min(-1, ")
+    )
     ready = place.meeting("ready")
     waiting = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; exec sleep 1000")))
     await ready.heard()
@@ -611,9 +614,54 @@ async def test_a_job_on_a_full_disk_is_not_started_and_can_be_tried_again(
 async def test_a_supervisor_that_cannot_work_is_an_error_and_not_a_loop(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = place.path / "programs/supervise.py"
-    broken.parent.mkdir()
-    broken.write_text("raise SystemExit('it is broken')")
-    monkeypatch.setattr(supervised, "SUPERVISE", broken)
+    change_program(monkeypatch, place.path / "broken", "supervise", lambda _: "raise SystemExit('it is broken')")
     with pytest.raises(StoreBusy, match="could not be started: it is broken"):
         await place.jobs.ensure(place.job("true"))
+
+
+async def test_a_supervisor_that_fails_on_its_order_says_so_and_the_next_job_is_supervised(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = 'if directory.endswith(b"bad"): raise ValueError("not this one")'
+    mark = "    posix.chdir(directory)\n"
+    change_program(
+        monkeypatch, place.path / "picky", "supervise", lambda text: text.replace(mark, f"    {refused}\n{mark}")
+    )
+    with pytest.raises(StoreBusy, match="could not be started: Traceback"):
+        await place.jobs.ensure(place.job("true", id="bad"))
+    assert (await place.jobs.ensure(place.job("true", id="good"))).exit == 0
+
+
+async def test_a_nursery_that_was_killed_is_replaced_and_its_supervisors_go_on(place: Place) -> None:
+    ready, go = place.meeting("ready"), place.meeting("go")
+    first = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; read _ < {go}", id="first")))
+    await ready.heard()
+    nursery = place.parent_of(place.supervisor("first"))
+    os.kill(nursery, signal.SIGKILL)
+    assert (await place.jobs.ensure(place.job("true", id="second"))).exit == 0
+    assert place.parent_of(place.supervisor("first")) != nursery
+    go.say()
+    assert (await first).exit == 0
+
+
+async def test_the_nursery_ends_with_who_started_it_and_the_job_goes_on(place: Place) -> None:
+    ready, go = place.meeting("ready"), place.meeting("go")
+    job = place.job(f"echo > {ready}; read _ < {go}; exit 7")
+    worker = place.elsewhere(job)
+    await ready.heard()
+    nursery = os.pidfd_open(place.parent_of(place.supervisor()))
+    worker.kill()
+    worker.wait()
+    await asyncio.wait_for(readable(nursery), 10)
+    go.say()
+    assert (await place.jobs.ensure(job)).exit == 7
+
+
+async def test_the_command_line_of_a_supervisor_names_its_job(place: Place) -> None:
+    ready = place.meeting("ready")
+    running = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; exec sleep 1000")))
+    await ready.heard()
+    shown = Path(f"/proc/{place.supervisor()}/cmdline").read_bytes().rstrip(b" \0")
+    assert shown.endswith(os.fsencode(place.of())[-400:])
+    await place.jobs.cancel("job")
+    await running

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import os
-import py_compile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from resolvent.domain.job import Job
 from resolvent.errors import NoSandbox
 from resolvent.testing.escape import git, leaving, reaching, suite, taking, touching
 from resolvent.testing.escape.arena import Arena, Attack, limited, same
+from tests.contract.programs import change_program
 
 MIB = 1 << 20
 # Every other attack must simply fail, wherever this runs.
@@ -134,17 +134,13 @@ async def test_without_any_walls_it_is_an_escape(tmp_path: Path, attempt: Callab
     ids=lambda value: value.__name__,
 )
 async def test_without_the_filter_of_system_calls_it_is_an_escape(
-    tmp_path: Path, attempt: Callable[[Arena], object]
+    tmp_path: Path, attempt: Callable[[Arena], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everything = tmp_path / "seccomp.py"
     # One instruction: allow.
-    everything.write_text("def program(machine, sockets='any'):\n    return bytes.fromhex('060000000000ff7f')\n")
+    allow = "\n\ndef program(machine, sockets='any'):\n    return bytes.fromhex('060000000000ff7f')\n"
+    change_program(monkeypatch, tmp_path / "programs", "seccomp", lambda text: text + allow)
     (tmp_path / "arena").mkdir()
     async with Arena.open(tmp_path / "arena", rung="overlay") as arena:
-        (compiled,) = arena.home.state.glob("jobs/supervise-*/seccomp.pyc")
-        py_compile.compile(
-            str(everything), cfile=str(compiled), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-        )
         result = await suite.tried(Attack("weakened", "none", attempt), arena)  # type: ignore[arg-type]
     assert result.verdict == "ESCAPED", result.said
 

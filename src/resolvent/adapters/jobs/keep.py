@@ -7,8 +7,10 @@ import posix
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from resolvent.adapters.jobs import cgroup, watch
+if TYPE_CHECKING or __package__:
+    from resolvent.adapters.jobs import cgroup, launch, watch
+else:
+    cgroup, launch, watch = __import__("cgroup"), __import__("launch"), __import__("watch")
 
 SET_PDEATHSIG, KILL = 1, 9
 LOCK_EX, LOCK_NB = 2, 4
@@ -24,7 +26,7 @@ class Keeper:
         self._membership: cgroup.Membership | None = None
         bounds: frozenset[str] = frozenset()
         if limits["memory_bytes"] or limits["cpus"]:
-            self._membership = __import__("cgroup").enter(
+            self._membership = cgroup.enter(
                 order["id"], memory=limits["memory_bytes"], processes=limits["processes"], cpus=limits["cpus"]
             )
             bounds = self._membership.bounds if self._membership else bounds
@@ -36,7 +38,7 @@ class Keeper:
         if memory or limits["disk_bytes"]:
             files = box["files"]
             written = f"{files['layers']}/{files['upper']}/up" if files["upper"] else files["tree"]
-            self._watch = __import__("watch").Watch(
+            self._watch = watch.Watch(
                 [written, box["private"]], disk_bytes=limits["disk_bytes"], memory_bytes=memory, pid=posix.getpid()
             )
 
@@ -60,7 +62,7 @@ class Keeper:
         over = time.monotonic() + LOOKED_AT_S
         while True:
             try:
-                __import__("launch").native("flock", self._layer, LOCK_EX | LOCK_NB)
+                launch.native("flock", self._layer, LOCK_EX | LOCK_NB)
                 return True
             except BlockingIOError:
                 # Who only looks whether somebody is in there has it for a moment too.
@@ -120,7 +122,7 @@ class Keeper:
         import _signal  # type: ignore[import-not-found]
 
         # Loaded and opened as who we are: as the box's user we could not read the programs.
-        launch, proxy = __import__("launch"), __import__("proxy")
+        proxy = __import__("proxy")
         # What was refused is for a person to read beside the job's output.
         refused = posix.open("network", posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND, 0o600)
         _signal.set_wakeup_fd(-1)

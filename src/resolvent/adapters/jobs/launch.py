@@ -248,7 +248,7 @@ def _become_bwrap(order: dict, filter: int) -> None:  # type: ignore[type-arg]
 def _arguments(order: dict, filter: int) -> list:  # type: ignore[type-arg]
     """The order matters: what comes later is mounted over what came before."""
     box, said = order["box"], []
-    for space in ("user", "pid", "ipc", "uts", "cgroup-try"):
+    for space in ("user", "pid", "cgroup-try"):
         said += [f"--unshare-{space}"]
     said += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
     # A second lock beside the filter, turned by a switch in /proc: where that is masked, the filter has to do.

@@ -122,6 +122,8 @@ SOCKETS = ("any", "tcp", "none")
 LOAD, AND, RETURN = 0x20, 0x54, 0x06
 EQUAL, GREATER, AT_LEAST, ANY_BIT = 0x15, 0x25, 0x35, 0x45
 KILL, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+# Made once in the nursery, and there for all boxes of its supervisors.
+_MADE: dict[tuple[str, str], bytes] = {}
 
 
 def program(machine: str, sockets: str = "any") -> bytes:
@@ -135,7 +137,12 @@ def program(machine: str, sockets: str = "any") -> bytes:
         raise ValueError(f"no system call filter for {machine}: it is made for x86_64 and aarch64")
     if sockets not in SOCKETS:
         raise ValueError(f"sockets is one of {', '.join(SOCKETS)}, not {sockets!r}")
-    architecture, column = MACHINES[machine]
+    if (machine, sockets) not in _MADE:
+        _MADE[machine, sockets] = _made(*MACHINES[machine], sockets)
+    return _MADE[machine, sockets]
+
+
+def _made(architecture: int, column: int, sockets: str) -> bytes:
     code = [_op(LOAD, 4), _op(EQUAL, architecture, 1), _op(RETURN, KILL), _op(LOAD, 0)]
     # -1 is how a tracer skips a call, not x32.
     code += [_op(AT_LEAST, X32, 0, 3), _op(EQUAL, 0xFFFFFFFF, 0, 1), _refuse(ENOSYS), _op(RETURN, KILL)]

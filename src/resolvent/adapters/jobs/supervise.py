@@ -1,7 +1,7 @@
-"""The detached supervisor of one job, a program of its own: `python -I -S supervise.py JOBDIR`, the order on its stdin.
+"""The detached supervisor of one job, forked by the nursery with the order on its stdin.
 
 It holds the job's lock by an inherited descriptor until it is gone, so whoever gets the lock knows that nobody watches
-the job. It imports what the interpreter has built in: `json`, `signal` and `ctypes` would double its time to start.
+the job. It imports what the interpreter has built in: `json`, `signal` and `ctypes` would double the nursery's start.
 """
 
 import _ctypes
@@ -10,12 +10,13 @@ import _signal  # type: ignore[import-not-found]
 import marshal
 import posix
 import select
-import sys
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:
     from resolvent.adapters.jobs import keep, launch
+else:
+    keep, launch = __import__("keep"), __import__("launch")
 
 ROOM_FOR_EXIT = 8192
 CHUNK = 1 << 16
@@ -180,7 +181,7 @@ class Supervisor:
         self._exit = written("exit.json.tmp")
         # Kept from the start: a disk that fills up later cannot stop us from telling how the job ended.
         posix.posix_fallocate(self._exit, 0, ROOM_FOR_EXIT)
-        self._keeper = self._kept() if self._order["box"] else None
+        self._keeper = keep.Keeper(self._order) if self._order["box"] else None
         names = ("output", "errors") if self._order["streams"] == "apart" else ("output",)
         self._output = Output(names, self._order["limits"]["output_bytes"])
         self._pid = 0
@@ -189,12 +190,6 @@ class Supervisor:
         self._heard = 0.0
         self._poll = select.poll()
         self._watched = self._listen()
-
-    def _kept(self) -> "keep.Keeper":
-        """Isolated as we are, nothing is looked for beside us unless we say so; and only a box needs it."""
-        sys.path.insert(0, sys.argv[0].rpartition("/")[0])
-        globals()["launch"] = __import__("launch")
-        return __import__("keep").Keeper(self._order)  # type: ignore[no-any-return]
 
     def _listen(self) -> bool:
         native("prctl", SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -385,16 +380,15 @@ class Supervisor:
         posix.rename("exit.json.tmp", "exit.json")
 
 
-def main() -> None:
-    posix.chdir(sys.argv[1])
+def main(directory: bytes, lock: int) -> None:
+    """Supervise the job of that directory from its order to its exit; returns never."""
+    posix.chdir(directory)
     for inherited in posix.listdir("/proc/self/fd"):
         if int(inherited) > 2 and there(f"/proc/self/fd/{inherited}"):
             posix.set_inheritable(int(inherited), False)
     supervisor = Supervisor()
     posix.dup2(posix.open("/dev/null", posix.O_RDONLY), 0)
     supervisor.run()
-    posix._exit(0)  # tearing the interpreter down would keep whoever waits for us
-
-
-if __name__ == "__main__":
-    main()
+    # All is done and told: nobody shall wait while the kernel clears up its watches, nor for the interpreter's end.
+    posix.close(lock)
+    posix._exit(0)

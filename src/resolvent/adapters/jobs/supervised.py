@@ -1,27 +1,20 @@
 """Jobs that outlive us: a directory each, and a supervisor that holds its lock for as long as it watches the job."""
 
 import asyncio
-import contextlib
 import fcntl
-import hashlib
 import json
 import marshal
 import os
-import py_compile
 import re
-import subprocess
-import sys
-from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from resolvent.adapters.jobs.spawning import Nursery
 from resolvent.domain.job import Job, JobExit
 from resolvent.errors import BranchBusy, Bug, JobLost, StoreBusy, Unavailable
 
-SUPERVISE = Path(__file__).with_name("supervise.py")
-# What lies beside the supervisor is what it may load besides itself; only this module is none of its programs.
-OURS = ("__init__", "supervised")
+TRIES = 3
 SAFE_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 
 
@@ -30,7 +23,7 @@ class SupervisedJobs:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._supervisors: list[subprocess.Popen[bytes]] = []
+        self._nursery = Nursery(root)
 
     async def ensure(self, job: Job) -> JobExit:
         """Start the job, or attach to it, or collect it if it ended; JobLost if it died with its supervisor.
@@ -38,17 +31,17 @@ class SupervisedJobs:
         BranchBusy when it could not begin where it was let in: it may be let in again, and asked for again.
         """
         directory = self._directory(job.id)
-        self._reap()
-        supervisor: subprocess.Popen[bytes] | None = None
+        supervised, tries = False, TRIES
         while (ended := _ended(directory)) is None:
             _lay_out(directory)
             with _Lock(directory) as lock:
                 if lock.taken:
                     if (ended := _ended(directory)) is not None:
                         break
-                    if supervisor or (directory / "started").exists():
+                    if supervised or not tries or (directory / "started").exists():
                         raise _gone(directory)
-                    supervisor = self._spawn(job, directory, lock.descriptor)
+                    # Who cannot tell whether one has begun waits for the lock, and then finds out.
+                    supervised, tries = self._spawn(job, directory, lock.descriptor), tries - 1
                 watch = lock.watch()
             await _free(watch)
         return ended
@@ -85,7 +78,7 @@ class SupervisedJobs:
             raise Bug(f"not a job id: {job!r}")
         return self._root / job
 
-    def _spawn(self, job: Job, directory: Path, lock: int) -> subprocess.Popen[bytes]:
+    def _spawn(self, job: Job, directory: Path, lock: int) -> bool:
         names_only = job.model_copy(update={"environment": dict.fromkeys(job.environment, ""), "stdin": ""})
         _write(directory / "job.json", json.dumps(names_only.model_dump(), indent=1).encode())
         given = job.stdin
@@ -98,15 +91,8 @@ class SupervisedJobs:
             with os.fdopen(os.dup(order), "wb") as stream:
                 stream.write(marshal.dumps(job.model_dump(exclude={"stdin"})))
             os.lseek(order, 0, os.SEEK_SET)
-            supervisor = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-X", "utf8", str(self._program), str(directory)],
-                stdin=order,
-                stdout=log,
-                stderr=log,
-                env={},
-                pass_fds=[lock],
-                start_new_session=True,
-            )
+            network = bool(job.box and job.box.network)
+            return self._nursery.spawn(directory, (order, log, lock), network=network)
         except OSError as error:
             raise Unavailable(
                 f"cannot start a supervisor for job {job.id}: {error}", hint="resolvent doctor"
@@ -114,33 +100,6 @@ class SupervisedJobs:
         finally:
             os.close(order)
             os.close(log)
-        self._supervisors.append(supervisor)
-        return supervisor
-
-    @cached_property
-    def _program(self) -> Path:
-        """The supervisor compiled once for all jobs: compiling takes a third of the time it needs to start."""
-        sources = [source for source in sorted(SUPERVISE.parent.glob("*.py")) if source.stem not in OURS]
-        digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-        compiled = self._root / f"supervise-{sys.implementation.cache_tag}-{digest}"
-        for source in () if compiled.is_dir() else sources:
-            py_compile.compile(
-                str(source),
-                cfile=str(compiled.with_suffix(f".{os.getpid()}") / f"{source.stem}.pyc"),
-                doraise=True,
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-            )
-        if not compiled.is_dir():
-            # Half a program that a power loss left would be taken for the whole one ever after.
-            for part in compiled.with_suffix(f".{os.getpid()}").iterdir():
-                _flush(part)
-            with contextlib.suppress(OSError):  # another process was quicker: theirs is the same
-                compiled.with_suffix(f".{os.getpid()}").rename(compiled)
-        return compiled / "supervise.pyc"
-
-    def _reap(self) -> None:
-        """Collect the supervisors that ended. Nobody waits for one: it lets go of its lock before it is quite dead."""
-        self._supervisors = [one for one in self._supervisors if one.poll() is None]
 
 
 class _Lock:
@@ -192,13 +151,17 @@ def _gone(directory: Path) -> JobLost | StoreBusy | BranchBusy:
     if (directory / "kept-out").exists():
         why = (directory / "kept-out").read_text()
         return BranchBusy(f"job {directory.name} did not begin: {why}", hint="resolvent branch ls")
-    said = (directory / "supervisor.log").read_text(errors="replace")[-2000:].strip()
+    said = _end_of(directory / "supervisor.log") or _end_of(directory.parent / "nursery.log")
     if (directory / "started").exists():
         return JobLost(
             f"the supervisor of job {directory.name} died before the job ended {said}".rstrip(),
             hint="journalctl -k | grep -i 'killed process'",
         )
     return StoreBusy(f"job {directory.name} could not be started: {said}", hint=f"df -h {directory}")
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:].strip() if log.exists() else ""
 
 
 def _lay_out(directory: Path) -> None:
@@ -210,14 +173,6 @@ def _lay_out(directory: Path) -> None:
         return  # another process laid it out at the same time
     except OSError as error:
         raise StoreBusy(f"cannot write to {directory}: {error.strerror}", hint=f"df -h {directory.parent}") from error
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: Path, content: bytes) -> None:

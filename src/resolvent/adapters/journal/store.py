@@ -19,6 +19,7 @@ from resolvent.adapters.journal.driver import Bell, Dialect, Driver, driver_for
 from resolvent.adapters.journal.portable import Scalar, restored, stored
 from resolvent.errors import ConfigError
 
+S = TypeVar("S")
 T = TypeVar("T")
 Row = dict[str, Any]
 
@@ -113,6 +114,18 @@ class Store:
         For facts that follow from others: what was forgotten is asked, collected or looked for again.
         """
         return await self._run(lambda: self._relaxed(work))
+
+    async def around(
+        self, between: Callable[[], None], first: Callable[[Connection], S], second: Callable[[Connection, S], T]
+    ) -> T:
+        """Two transactions, and between them something that may take long, in one trip to the store's thread."""
+
+        def work() -> T:
+            found = self._transact(first)
+            between()
+            return self._transact(lambda connection: second(connection, found))
+
+        return await self._run(work)
 
     async def migrate(self, owner: str, statements: Sequence[Sequence[str]]) -> None:
         """Bring the tables of one owner to the newest schema; schema N is the Nth item of `statements`.

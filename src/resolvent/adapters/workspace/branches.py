@@ -28,6 +28,8 @@ class BranchStore:
         self._store = store
         self._running = running
         self._boot = boot
+        self._waiting: Store | None = None
+        self._opening = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -51,7 +53,9 @@ class BranchStore:
 
     async def close(self) -> None:
         """Finish what was begun and let go."""
-        await self._store.close()
+        for store in (self._store, self._waiting):
+            if store:
+                await store.close()
         self.layers.close()
 
     async def create(self, branch: Branch, *, lowers: Sequence[str]) -> Standing:
@@ -153,19 +157,34 @@ class BranchStore:
 
     async def snapshot(self, id: str) -> Standing:
         """As `seal`, and no power loss takes it either."""
-        sealed = await self.seal(id)
-        with translated():
-            await asyncio.to_thread(self.layers.sync)
 
-        def work(rows: Rows) -> Standing:
-            here = rows.find(id)
-            # Sealed again meanwhile: then somebody wrote what is not on the disk yet.
-            if here is None or here.lowers != sealed.lowers:
+        def closed(rows: Rows) -> Standing:
+            here = self.whole(rows.require(id))
+            if not self._closed(here):
+                raise here.busy()
+            return here
+
+        def kept(rows: Rows, seen: Standing) -> Standing | None:
+            # Somebody was let in meanwhile, or sealed it: then what is in it now may not be on the disk yet.
+            if rows.find(id) != seen:
+                return None
+            return rows.save(self._sealed(seen)._replace(sealed_in=""))
+
+        while True:
+            store = await self._waiting_store()
+            first, second = _translating(closed), lambda connection, seen: kept(Rows(connection), seen)
+            if sealed := await store.around(self._synced, first, second):
                 return sealed
-            return rows.save(here._replace(sealed_in=""))
 
-        # Only now, and to last: said any earlier, it could outlive a power loss that the files did not.
-        return await self._durable(work) if sealed.sealed_in else sealed
+    async def _waiting_store(self) -> Store:
+        """A connection of its own for who waits for the disk: nobody else shall wait in the same queue."""
+        async with self._opening:
+            self._waiting = self._waiting or await Store.open(self._store.url)
+        return self._waiting
+
+    def _synced(self) -> None:
+        with translated():
+            self.layers.sync()
 
     async def flatten(self, seen: Standing, *, made: Path, below: Sequence[str]) -> Standing | None:
         """Put a sealed branch on one new layer, which shows what all its own did; None if it has moved on."""
@@ -203,10 +222,12 @@ class BranchStore:
                 rows.remove(here.branch.id)
             return gone
 
-        # On the disk before its files go: a row that a power loss brought back would stand on nothing.
-        gone = await self._durable(work)
-        with translated():
-            await asyncio.to_thread(self.layers.discard, *(here.upper for here in gone if here.upper))
+        gone = await self._ordered(work)
+        if uppers := [here.upper for here in gone if here.upper]:
+            # On the disk before the files go: a row that a power loss brought back would stand on nothing.
+            await self._durable(lambda rows: rows.barrier())
+            with translated():
+                await asyncio.to_thread(self.layers.discard, *uppers)
         return gone
 
     async def unnamed(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -278,18 +299,26 @@ class BranchStore:
         """Nothing writes to its upper any more; None when a job does."""
         if not here.upper:
             return here
+        return rows.save(self._sealed(here)) if self._closed(here) else None
+
+    def _closed(self, here: Standing) -> bool:
+        """No overlay can be told to write to its upper any more; False when a job does."""
+        if not here.upper:
+            return True
         if self._in_use(here):
-            return None
+            return False
         self.layers.seal(here.upper)
         # Asked again: one that came before the seal would not notice it, and one that comes later cannot start.
         if self._in_use(here):
             self.layers.reopen(here.upper)
-            return None
-        since = here.written_in or here.sealed_in
+            return False
+        return True
+
+    def _sealed(self, here: Standing) -> Standing:
         # The machine may have gone down before there was a directory on the disk at all.
         gone = here.torn(self._boot) and not self.layers.holds(here.upper)
         lowers = here.lowers if gone else here.shown
-        return rows.save(here._replace(upper="", lowers=lowers, written_in="", sealed_in=since))
+        return here._replace(upper="", lowers=lowers, written_in="", sealed_in=here.written_in or here.sealed_in)
 
     async def _ordered(self, work: Callable[[Rows], T]) -> T:
         return await self._store.ordered(_translating(work))
