@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+AGENTS := .venv/.agents
 ARGS ?=
 
 .PHONY: help setup demo test check lint types layers docs docs-current tests bench soak lock format clean
@@ -17,6 +18,11 @@ setup: $(READY)  ## the virtual environment, from requirements.lock; the other t
 
 $(READY): requirements.lock pyproject.toml scripts/setup
 	@PYTHON="$(PYTHON)" scripts/setup
+
+# The real claude, codex and goose, for the tests alone.
+$(AGENTS): $(READY) requirements-agents.lock
+	@PYTHON="$(PYTHON)" scripts/setup agents
+	@scripts/npm-agents
 
 demo: $(READY)  ## the whole loop on a sample repository: no account, no key, no service
 	@$(BIN)/resolvent demo $(ARGS)
@@ -40,7 +46,7 @@ layers: $(READY)
 docs-current: $(READY)
 	@$(BIN)/python -m tests.conformance.report --check
 
-tests: $(READY)
+tests: $(READY) $(AGENTS)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 docs: $(READY)  ## write the generated pages again (docs/conformance.md)

@@ -11,9 +11,9 @@ from resolvent.domain.entry import Entry
 from resolvent.domain.events import DecisionMade, Recorded
 from resolvent.domain.record import Frozen, RunRow, StepRow
 from resolvent.domain.subject import Issue, PullRequest
-from resolvent.errors import HeadMoved, NotFound, UsageError
+from resolvent.errors import ConfigError, HeadMoved, NotFound, UsageError
 from resolvent.ports import Clock
-from resolvent.settings import ROLES, agent_choice
+from resolvent.settings import ROLES, agent_choice, agent_fallbacks
 from resolvent.wiring import Home
 
 COPIED_VERBS = ("ask", "edit", "check")
@@ -56,6 +56,7 @@ class App:
         forge, journal = await self.home.forge(), await self.home.journal()
         synced = await forge.sync(self.home.repository)
         inputs = await self._freeze(asked)
+        kinship = self._kinship(inputs)
         now = self.home.clock.now()
         row = RunRow(
             id=asked.run or f"r{secrets.token_hex(4)}",
@@ -68,7 +69,7 @@ class App:
         )
         await journal.add_run(row, subjects=_subjects(inputs))
         dirty = ("the checkout has uncommitted changes; runs see the last commit only",) if synced.dirty else ()
-        return row, dirty
+        return row, (*dirty, *kinship)
 
     async def _freeze(self, asked: Submission) -> Frozen:
         from resolvent.engine.prompts import collect
@@ -79,7 +80,8 @@ class App:
         branch = pull.base if pull else asked.base or await forge.default_branch()
         base = await repository.change(await forge.fetch(repository.upstream, branch))
         agents = {role: agent_choice(settings, role) for role in ROLES}
-        for choice in agents.values():
+        fallbacks = agent_fallbacks(settings, agents.values())
+        for choice in (*agents.values(), *fallbacks.values()):
             self.home.agent(choice).ready()
         pull_change = None
         if pull:
@@ -98,11 +100,23 @@ class App:
                 update={"wall_s": settings.checks.timeout}
             ),
             agents=agents,
+            fallbacks=fallbacks,
+            budget_usd=settings.limits.cost_usd,
             prompts=collect(self.home.repository),
             design_comment=comment,
             design_comment_url=asked.design_comment,
             unsafe=asked.unsafe,
         )
+
+    def _kinship(self, inputs: Frozen) -> tuple[str, ...]:
+        """What to say of a reviewer of the author's family; ConfigError where policy refuses one."""
+        writer, reader = (self.home.agent(inputs.agents[role]) for role in ("writer", "reader"))
+        if writer.family != reader.family or inputs.policy.same_family == "allow":
+            return ()
+        said = f"{reader.name} reviews what {writer.name} writes, and both are of the family {writer.family}"
+        if inputs.policy.same_family == "refuse":
+            raise ConfigError(said, hint='set agents.reader to another, or policy.same_family = "warn"')
+        return (f"{said}: it may overlook the same things",)
 
     async def _subject(self, entry: Entry) -> tuple[Issue, PullRequest | None]:
         forge = await self.home.forge()

@@ -18,7 +18,10 @@ PREFIX = "branch."
 
 @dataclass(frozen=True)
 class Command:
-    """A command that was run in a branch; `exit` is None while it runs, and when its end was never written down."""
+    """A command that was run in a branch; `exit` is None while it runs, and when its end was never written down.
+
+    `argv` is empty when nobody lived to write it down.
+    """
 
     job: str
     argv: tuple[str, ...]
@@ -86,7 +89,11 @@ def _key(kept: Kept) -> str:
 
 
 def _read(place: Path) -> Command:
-    argv = tuple(json.loads((place / "job.json").read_bytes())["argv"])
+    try:
+        argv = tuple(map(str, json.loads((place / "job.json").read_bytes())["argv"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        # A full disk, or a crash, leaves an empty or half a record: the branch is as good as before.
+        argv = ()
     try:
         exit = JobExit.model_validate_json((place / "exit.json").read_bytes())
     except (FileNotFoundError, ValidationError):

@@ -2,10 +2,12 @@
 
 import asyncio
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resolvent.adapters.git import Git
 from resolvent.adapters.workspace.bundles import COMMAND, NAME, take_bundle
@@ -15,8 +17,13 @@ from resolvent.adapters.workspace.scratch import Scratch
 from resolvent.branch_commands import PREFIX, Command, Commands
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch, Job, JobExit, Kept, Limits
-from resolvent.errors import ExportRefused, NotFound, UsageError
+from resolvent.errors import ExportRefused, NotFound, ResolventError, UsageError
 from resolvent.wiring import PLAIN_PATH, Home
+
+if TYPE_CHECKING:
+    from resolvent.adapters.workspace.explorations import Explorations
+    from resolvent.adapters.workspace.housekeeping import Tidied
+    from resolvent.ports import Workspace
 
 MAX_NAME = 100
 
@@ -111,11 +118,17 @@ class Branching:
         if not kept.busy:
             return False
         if not kept.job.startswith(PREFIX):
-            raise UsageError(
-                f"job {kept.job} in branch {kept.branch.id!a} is part of a run", hint="resolvent cancel RUN"
-            )
+            raise await self._foreign(kept)
         await self.home.jobs().cancel(kept.job)
         return True
+
+    async def _foreign(self, kept: Kept) -> UsageError:
+        """Whose job it is that no command of ours started."""
+        said = f"job {kept.job} in branch {kept.branch.id!a} is part of"
+        async with self._explorations() as explorations:
+            if kept.branch.id in await explorations.progress():
+                return UsageError(f"{said} an exploration", hint="delete_branch  # a tool of: resolvent mcp")
+        return UsageError(f"{said} a run", hint="resolvent cancel RUN")
 
     def commands(self, kept: Kept) -> list[Command]:
         """Every command that was run in it, the first one first."""
@@ -158,32 +171,56 @@ class Branching:
         here = [one.branch.id for one in await (await self.home.workspace()).kept()]
         there = [id for ids in (await self.elsewhere()).values() for id in ids]
         await self._commands.sweep(left, branches=(*here, *there))
+        # Imported here: who runs one command does not pay for it.
+        from resolvent.exploring_ground import Traces, sweep
+
+        async with self._explorations() as explorations:
+            repository = await self.home.git_repository()
+            await sweep(explorations, await self.home.workspace(), repository, Traces(self.home.state))
         return done
 
     async def _tidied(self) -> dict[str, Any]:
-        from resolvent.adapters.workspace.housekeeping import Housekeeping
+        from resolvent.adapters.workspace.housekeeping import Housekeeping, Tidied
         from resolvent.adapters.workspace.overlay import OverlayWorkspace
 
         workspace, sandbox = await self.home.workspace(), self.home.settings.sandbox
         if isinstance(workspace, OverlayWorkspace):
             done = await Housekeeping(workspace).tidy(keep=sandbox.keep, quota=sandbox.quota, pins=await self._pins())
             return asdict(done)
-        pins, limit = await self._pins(), self.home.clock.now() - sandbox.keep
-        old = [one.branch.id for one in await workspace.kept() if not one.busy and one.updated_at < limit]
-        removed = {id: await workspace.delete(id) for id in old if id not in pins}
-        rescued = {id: ref for id, ref in removed.items() if ref}
-        return {"removed": list(removed), "rescued": rescued, "refused": {}, "layers": [], "freed": 0, "over": 0}
+        # Copies go by their age alone: what one takes of the disk nobody knows without looking at every file.
+        done, limit = Tidied(), self.home.clock.now() - sandbox.keep
+        pins = await self._pins()
+        for one in await workspace.kept():
+            if not one.busy and one.updated_at < limit and one.branch.id not in pins:
+                await self._tidy_copy(workspace, one.branch.id, done)
+        return asdict(done)
+
+    async def _tidy_copy(self, workspace: "Workspace", id: str, done: "Tidied") -> None:
+        try:
+            ref = await workspace.delete(id)
+        except ResolventError as error:
+            # One that cannot be kept is not thrown away, and keeps no other from being so.
+            done.refused[id] = error.message
+            return
+        done.removed.append(id)
+        if ref:
+            done.rescued[id] = ref
 
     async def _pins(self) -> frozenset[str]:
         """The branches of runs and explorations that are not over: they find what they left."""
-        from resolvent.adapters.workspace.explorations import Explorations
-
         journal = await self.home.journal()
         unfinished = await journal.runs(states=("queued", "running", "waiting"), limit=10_000)
         played = [branch.id for run in unfinished for branch in await journal.branches(run.id)]
-        explorations = await Explorations.open(Path((await self.home.rung()).sandbox))
-        try:
+        async with self._explorations() as explorations:
             return frozenset((*played, *await explorations.pinned()))
+
+    @asynccontextmanager
+    async def _explorations(self) -> "AsyncIterator[Explorations]":
+        from resolvent.adapters.workspace.explorations import Explorations
+
+        explorations = await Explorations.open(Path((await self.home.rung()).sandbox), now=self.home.clock.now)
+        try:
+            yield explorations
         finally:
             await explorations.close()
 

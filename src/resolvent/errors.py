@@ -8,6 +8,7 @@ ResolventError
 │   ├── NotFound
 │   ├── SubjectTaken
 │   ├── AgentMissing
+│   ├── KeyRefused
 │   └── NoSandbox
 ├── Unavailable       the world may heal: retried with backoff, then parked
 │   ├── AgentBusy
@@ -19,6 +20,8 @@ ResolventError
 │   ├── MalformedAnswer
 │   ├── AgentFailed
 │   ├── AgentTimedOut
+│   ├── AgentStuck
+│   ├── BudgetSpent
 │   ├── JobLost
 │   ├── HeadMoved
 │   ├── ForgeRefused
@@ -74,6 +77,10 @@ class AgentMissing(UsageError):
     """The program of a configured agent cannot be started."""
 
 
+class KeyRefused(UsageError):
+    """The model's server does not accept the key of an agent."""
+
+
 class NoSandbox(UsageError):
     """Nothing on this machine can confine a job as it was asked for."""
 
@@ -85,7 +92,13 @@ class Unavailable(ResolventError):
 
 
 class AgentBusy(Unavailable):
-    """The agent's program asked to be called later."""
+    """The agent's program, or the model behind it, asked to be called later; `details['until']` says when, if known."""
+
+    @property
+    def until(self) -> float | None:
+        """Seconds since the epoch; None when nobody said."""
+        until = self.details.get("until")
+        return float(until) if isinstance(until, int | float) else None
 
 
 class ForgeDown(Unavailable):
@@ -118,6 +131,14 @@ class AgentFailed(StepFailed):
 
 class AgentTimedOut(StepFailed):
     """The agent ran into its wall, idle or output limit."""
+
+
+class AgentStuck(StepFailed):
+    """The agent did the same thing over and over."""
+
+
+class BudgetSpent(StepFailed):
+    """The money for this job, run or day is spent; what was done until then stands in its branch."""
 
 
 class JobLost(StepFailed):

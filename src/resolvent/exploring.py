@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from resolvent.adapters.journal.lock import DaemonLock
 from resolvent.adapters.workspace.explorations import Explorations, new_names
-from resolvent.adapters.workspace.files import remove_tree
 from resolvent.domain.change import Change
-from resolvent.domain.exploration import Exploration
-from resolvent.errors import NotFound, UsageError
-from resolvent.exploring_work import ExplorationWorker, Ground, branch_of, nothing, require_files
+from resolvent.domain.exploration import Exploration, Refusal
+from resolvent.errors import NotFound, ResolventError, UsageError, classes
+from resolvent.exploring_ground import Ground, Traces, branch_of, nothing, require_files, sweep
+from resolvent.exploring_work import ExplorationWorker
 from resolvent.settings import agent_named
 from resolvent.wiring import Home
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_BRANCHES = 64
 MAX_PROMPTS = 100
+# What an agent prints is bounded per prompt only, and an answer holds it several times over in memory.
+MAX_CHARACTERS = 8 << 20
 # What clients call an agent that we know under another name, unless it is defined under theirs.
 ALIASES = {"claude_code": "claude"}
 BASES = ("", "base", "HEAD")
@@ -59,6 +62,8 @@ class Explorer:
         self._home = home
         self._ground = ground
         self._table = ground.table
+        # Two calls at once fetch one after the other: git would refuse the second.
+        self._fetching = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -66,23 +71,27 @@ class Explorer:
     ) -> "Explorer":
         """The explorations of a repository; `unsafe` lets agents run without walls where there are none."""
 
-        def forget(job: str) -> None:
-            for place in (home.jobs().output(job).parent, home.state / "private" / job):
-                remove_tree(place)
-
+        repository, workspace = await home.git_repository(), await home.workspace()
         ground = Ground(
+            # Last: nobody closes it if something else cannot be opened.
             table=await Explorations.open(Path((await home.rung()).sandbox), now=home.clock.now),
-            repository=await home.git_repository(),
-            workspace=await home.workspace(),
+            repository=repository,
+            workspace=workspace,
             jobs=home.jobs(),
             clock=home.clock,
             agent=home.agent,
             private_directory=home.private_directory,
-            forget=forget,
+            traces=Traces(home.state),
             unsafe=unsafe,
             boundary=boundary,
         )
         return cls(home, ground)
+
+    async def prepare(self) -> None:
+        """Fetch what the repository holds now, so that no call has to wait for all of it."""
+        # What is wrong with it is told to who explores.
+        with suppress(ResolventError):
+            await self._revision("")
 
     async def explore(self, asked: Asked) -> tuple[Exploration, ...]:
         """Record as many branches as were asked for, all or none, and return at once: a worker takes them up."""
@@ -117,13 +126,15 @@ class Explorer:
         """Newest first; of every project and status unless they are named."""
         return await self._table.list(project=project, status=status, limit=limit)
 
-    async def output(self, named: str) -> str:
-        """Everything its agents printed so far, one prompt after the other."""
-        return await self._printed(named, None)
-
-    async def end_of_output(self, named: str, *, characters: int) -> str:
-        """The last of what its agents printed: that is where they say what came of it."""
-        return await self._printed(named, characters)
+    async def output(self, named: str, *, characters: int = MAX_CHARACTERS) -> str:
+        """The last of what its agents printed, one prompt after the other: there they say what came of it."""
+        row = await self._table.find(named)
+        files = [self._ground.jobs.output(row.job(position)) for position in range(len(row.prompts))]
+        if row.status != "failed":
+            return await asyncio.to_thread(_text, files, characters)
+        files = files[: row.position + 1]
+        text = await asyncio.to_thread(_text, [*files, files[-1].with_name("errors")], characters)
+        return f"{text.rstrip()}\n{row.status_text}\n".lstrip("\n")[-characters:]
 
     async def read_file(self, named: str, path: str) -> bytes:
         """A file of the branch as it is now; NotFound when there is none."""
@@ -159,15 +170,19 @@ class Explorer:
                 return row
             seen = await self._table.changed(since=seen, timeout_s=left)
 
-    async def delete(self, named: str) -> str | None:
-        """End what runs in it and remove it; returns the ref that keeps its work, if nobody published that."""
-        row, seen = await self._table.find(named), await self._table.changed(since=-1)
-        await self._table.ask_to_delete(row)
+    async def delete(self, named: str) -> Exploration:
+        """End what runs in it and remove it; its `rescue` names what keeps its work, if nobody published that."""
+        row, seen = await self._table.record(named), await self._table.changed(since=-1)
+        # Who asks again, for its first call went down with a server, waits for the same deletion.
+        if row.status != "deleting":
+            await self._table.ask_to_delete(await self._table.find(named))
         while (row := await self._table.record(row.id)).status == "deleting":
             seen = await self._table.changed(since=seen)
-        if row.status != "deleted":
-            raise UsageError(f"branch {row.id} could not be deleted: {row.error}", hint="resolvent doctor")
-        return row.rescue or None
+        if row.status == "deleted":
+            return row
+        refusal = row.undeletable or Refusal(kind="Bug", message="nobody said why")
+        hint = refusal.hint or (f"resolvent branch rm --discard {row.id}" if refusal.kind == "ExportRefused" else "")
+        raise classes()[refusal.kind](f"branch {row.id} could not be deleted: {refusal.message}", hint=hint)
 
     async def work(self) -> None:
         """Work on what is due as soon as no other process does, until cancelled; agents go on without us."""
@@ -175,6 +190,9 @@ class Explorer:
         lock = DaemonLock(f"sqlite:///{(await self._home.rung()).sandbox}/explorations")
         await lock.wait()
         try:
+            # What stands in the way of tidying up stands in the way of nothing else.
+            with suppress(ResolventError):
+                await sweep(self._table, self._ground.workspace, self._ground.repository, self._ground.traces)
             await ExplorationWorker(self._ground, agents=self._home.settings.limits.agents).work()
         finally:
             await lock.release()
@@ -204,29 +222,21 @@ class Explorer:
         return None, (await self._revision(named)).commit
 
     async def _revision(self, named: str) -> Change:
-        forge, repository = await self._home.forge(), self._ground.repository
-        await forge.sync(self._home.repository)
-        base = await forge.fetch(repository.upstream, await forge.default_branch())
-        if named in BASES:
-            return await repository.change(base)
-        try:
-            return await repository.change(await forge.fetch(repository.upstream, named))
-        except NotFound:
-            pass
+        repository = self._ground.repository
+        async with self._fetching:
+            forge = await self._home.forge()
+            await forge.sync(self._home.repository)
+            base = await forge.fetch(repository.upstream, await forge.default_branch())
+            if named in BASES:
+                return await repository.change(base)
+            try:
+                return await repository.change(await forge.fetch(repository.upstream, named))
+            except NotFound:
+                pass
         try:
             return await repository.change(named)
         except NotFound as error:
             raise NotFound(f"there is no branch and no commit {named[:200]!a}", hint="list_branches") from error
-
-    async def _printed(self, named: str, characters: int | None) -> str:
-        row = await self._table.find(named)
-        files = [self._ground.jobs.output(row.job(position)) for position in range(len(row.prompts))]
-        if row.status != "failed":
-            return await asyncio.to_thread(_text, files, characters)
-        files = files[: row.position + 1]
-        text = await asyncio.to_thread(_text, [*files, files[-1].with_name("errors")], characters)
-        text = f"{text.rstrip()}\n{row.status_text}\n".lstrip("\n")
-        return text if characters is None else text[-characters:]
 
 
 def _require_sense(asked: Asked) -> None:
@@ -236,26 +246,23 @@ def _require_sense(asked: Asked) -> None:
         raise UsageError(f"shared_prompt_sequence must be a list of 1 to {MAX_PROMPTS} prompts, none of them empty")
 
 
-def _text(files: list[Path], characters: int | None) -> str:
+def _text(files: list[Path], characters: int) -> str:
     """The files one after the other, each from a new line; of their end only as many characters as are wanted."""
     pieces: list[bytes] = []
     # No character takes more than four bytes.
-    room = None if characters is None else 4 * characters
+    room = 4 * characters
     for file in reversed(files):
-        piece = _end_of(file, room)
-        pieces.insert(0, piece)
-        if room is not None and (room := room - len(piece)) <= 0:
+        pieces.insert(0, _end_of(file, room))
+        room -= len(pieces[0])
+        if room <= 0:
             break
     lines = [piece if piece.endswith(b"\n") else piece + b"\n" for piece in pieces[:-1] if piece]
-    text = b"".join((*lines, *pieces[-1:])).decode(errors="replace")
-    return text if characters is None else text[-characters:]
+    return b"".join((*lines, *pieces[-1:])).decode(errors="replace")[-characters:]
 
 
-def _end_of(file: Path, room: int | None) -> bytes:
+def _end_of(file: Path, room: int) -> bytes:
     try:
         with file.open("rb") as stream:
-            if room is None:
-                return stream.read()
             size = stream.seek(0, 2)
             stream.seek(max(0, size - room))
             piece = stream.read(room)

@@ -1,43 +1,34 @@
 """The worker of the branch server: takes each exploration through its prompts, whoever started it and whoever died."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
-from resolvent.adapters.workspace.explorations import Explorations, new_id
+from resolvent.adapters.workspace.explorations import new_id
+from resolvent.adapters.workspace.files import translated
 from resolvent.domain.exploration import Exploration, Status
-from resolvent.domain.job import Branch, JobExit, Task
-from resolvent.domain.record import AgentChoice
-from resolvent.errors import AgentBusy, BranchBusy, MalformedAnswer, NotFound, ResolventError, StepFailed, UsageError
-from resolvent.ports import Agent, Clock, Jobs, Repository, Workspace
+from resolvent.domain.job import Job, JobExit, Task
+from resolvent.errors import (
+    AgentBusy,
+    BranchBusy,
+    Bug,
+    MalformedAnswer,
+    NotFound,
+    ResolventError,
+    StepFailed,
+    Unavailable,
+    UsageError,
+)
+from resolvent.exploring_ground import Ground, branch_of, error_of, require_files, rescued
+from resolvent.ports import Agent
 
 SHOWN_ERROR = 300
 LATE_TRIES = 3
-
-
-def nothing(point: str, job: str) -> None:
-    """The boundary of ordinary life: nobody is killed here."""
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What explorations are made of."""
-
-    table: Explorations
-    repository: Repository
-    workspace: Workspace
-    jobs: Jobs
-    clock: Clock
-    agent: Callable[[AgentChoice], Agent]
-    private_directory: Callable[[str], str]
-    # Removes the output and the private directory of a job.
-    forget: Callable[[str], None]
-    unsafe: bool = False
-    boundary: Callable[[str, str], None] = nothing
+# Branches made at once: where they are copies, each takes a thread for as long as the tree is big.
+MAKING = 4
 
 
 class ExplorationWorker:
@@ -48,7 +39,9 @@ class ExplorationWorker:
         self._slots = asyncio.Semaphore(agents)
         self._going: dict[str, asyncio.Task[None]] = {}
         self._deleting: dict[str, asyncio.Task[None]] = {}
-        self._quiet: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._making = asyncio.Semaphore(MAKING)
+        # Each is there for as long as somebody holds it or waits for it.
+        self._quiet: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._waiting: dict[str, asyncio.Task[Any]] = {}
         self._running: dict[str, str] = {}
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -98,40 +91,56 @@ class ExplorationWorker:
 
     async def _go(self, id: str) -> None:
         """Take it to its end; whatever goes wrong on the way is its end, and no other exploration's."""
-        row = await self._ground.table.record(id)
-        steps = asyncio.ensure_future(self._steps(row))
-        try:
-            await asyncio.wait((steps,))
-        except asyncio.CancelledError:
-            steps.cancel()
-            await asyncio.wait((steps,))
-            raise
-        error = None if steps.cancelled() else steps.exception()
+        error = await error_of(self._patiently(await self._ground.table.record(id)))
         if error is not None:
             # Deleted meanwhile: then nobody asks any more.
             with suppress(NotFound):
                 await self._fail(await self._ground.table.find(id), error)
+
+    async def _patiently(self, row: Exploration) -> None:
+        """Go on where it was when a world that may heal has failed us, with growing pauses; the last refusal counts."""
+        for delay in (*self._ground.patience.delays(), None):
+            try:
+                return await self._steps(row)
+            except AgentBusy:
+                # The agent has ended, and what it printed is the answer.
+                raise
+            except Unavailable as error:
+                if delay is None:
+                    raise
+                # The table may be what is away.
+                with suppress(Unavailable):
+                    await self._ground.table.note(row, status_text=f"tried again in {delay:.0f} s: {error.message}")
+            with self._interruptible(row.id):
+                await self._ground.pause(delay)
+            row = await self._ground.table.find(row.id)
+        raise Bug("the last try returns or raises")
 
     async def _steps(self, row: Exploration) -> None:
         if not row.snap:
             row = await self._begin(row)
         agent = self._ground.agent(row.choice)
         while row.position < len(row.prompts):
-            await self._wait_for_slot(row.id)
+            with self._interruptible(row.id):
+                await self._slots.acquire()
             try:
                 row, failure = await self._turn(row, agent)
             finally:
                 self._slots.release()
             if failure:
                 raise failure
+            # What cannot be removed now is swept away later.
+            with suppress(OSError):
+                await asyncio.to_thread(self._ground.traces.forget_private, row.job(row.position - 1))
 
-    async def _wait_for_slot(self, id: str) -> None:
-        """The one place where an exploration may be interrupted by its deletion: it may wait here for hours."""
+    @contextmanager
+    def _interruptible(self, id: str) -> Iterator[None]:
+        """Where an exploration may be interrupted by its deletion: it may wait here for hours."""
         if id in self._deleting:
             raise NotFound(f"branch {id} is being deleted")
         self._waiting[id] = asyncio.current_task()  # type: ignore[assignment]
         try:
-            await self._slots.acquire()
+            yield
         finally:
             del self._waiting[id]
 
@@ -140,7 +149,9 @@ class ExplorationWorker:
         workspace = self._ground.workspace
         self._ground.boundary("before", f"{row.id}.0")
         if row.parent is None:
-            await workspace.root(await self._ground.repository.change(row.commit), id=row.id)
+            change = await self._ground.repository.change(row.commit)
+            async with self._making:
+                await workspace.root(change, id=row.id)
         else:
             parent = await self._ground.table.record(row.parent)
             if not parent.snap:
@@ -158,13 +169,17 @@ class ExplorationWorker:
             # Looked up, for who deletes it wakes us before anybody else hears of it.
             await self._ground.table.find(id)
             try:
-                async with self._quiet[parent.id]:
+                async with self._making, self._quietly(parent.id):
                     await self._ground.workspace.fork(branch_of(parent), id=id)
                 return
             except BranchBusy:
                 if status != "running":
                     raise
             await self._ground.table.changed(since=seen)
+
+    def _quietly(self, id: str) -> asyncio.Lock:
+        """While a child is being copied from a branch, nothing is started in it."""
+        return self._quiet.setdefault(id, asyncio.Lock())
 
     async def _turn(self, row: Exploration, agent: Agent) -> tuple[Exploration, ResolventError | None]:
         """One prompt, answered and sealed; also what the agent failed with, if it did."""
@@ -212,19 +227,24 @@ class ExplorationWorker:
 
     async def _run(self, row: Exploration, task: Task, agent: Agent) -> JobExit:
         ground, id = self._ground, row.job(row.position)
+        if ground.traces.begun(id):
+            # Whatever became of its program or of the walls since then: it was let in, and only its end is awaited.
+            return await self._attended(row.id, Job(id=id, argv=()))
         job = agent.job(task, id=id).model_copy(update={"frozen_at": ground.clock.frozen_at})
-        # While a child is being copied from it, nothing is started in it.
-        async with self._quiet[row.id]:
+        async with self._quietly(row.id):
             job = await ground.workspace.enter(branch_of(row), job, private=task.directory, unsafe=ground.unsafe)
         ground.boundary("entered", id)
+        return await self._attended(row.id, job)
+
+    async def _attended(self, id: str, job: Job) -> JobExit:
         # Nothing is awaited between this look and the start: who deletes it finds either no job or one to cancel.
-        if row.id in self._deleting:
-            raise NotFound(f"branch {row.id} is being deleted")
-        self._running[row.id] = id
+        if id in self._deleting:
+            raise NotFound(f"branch {id} is being deleted")
+        self._running[id] = job.id
         try:
-            return await ground.jobs.ensure(job)
+            return await self._ground.jobs.ensure(job)
         finally:
-            del self._running[row.id]
+            del self._running[id]
 
     async def _fail(self, row: Exploration, error: BaseException) -> None:
         message = error.message if isinstance(error, ResolventError) else f"a bug of resolvent: {error!r}"
@@ -233,40 +253,35 @@ class ExplorationWorker:
         await self._ground.table.keep(row, status="failed", status_text=first, error=message + hint)
 
     async def _delete(self, id: str) -> None:
+        """Remove it with all it has; whatever goes wrong on the way is told to who asked, and ends nobody else."""
+        row = await self._ground.table.record(id)
+        error = await error_of(self._removed(row))
+        if error is not None:
+            known = error if isinstance(error, ResolventError) else Bug(f"a bug of resolvent: {error!r}")
+            await self._ground.table.set_undeletable(row, error=known)
+
+    async def _removed(self, row: Exploration) -> None:
         """End what runs in it, then remove it; work that nobody published is kept under a ref first."""
-        ground = self._ground
-        row = await ground.table.record(id)
-        if waiting := self._waiting.get(id):
-            waiting.cancel()
-        if running := self._running.get(id):
-            await ground.jobs.cancel(running)
-        if going := self._going.get(id):
-            await asyncio.wait((going,))
-        jobs = [row.job(position) for position in range(len(row.prompts))]
-        try:
+        ground, jobs = self._ground, [row.job(position) for position in range(len(row.prompts))]
+        with translated():
+            if waiting := self._waiting.get(row.id):
+                waiting.cancel()
+            if running := self._running.get(row.id):
+                await ground.jobs.cancel(running)
+            if going := self._going.get(row.id):
+                await asyncio.wait((going,))
             for job in jobs:
                 await ground.jobs.cancel(job)
-            rescue = await ground.workspace.delete(id)
-        except ResolventError as error:
-            await ground.table.set_undeletable(row, error=error.message)
-            return
+            rescue = await ground.workspace.delete(row.id)
+            ground.boundary("removed", f"{row.id}.0")
+            # Who died right here, or another who removed the branch, has left the ref.
+            rescue = rescue or await rescued(ground.repository, row.id)
+        await ground.table.set_deleted(row, rescue=rescue)
+        ground.boundary("recorded", f"{row.id}.0")
         for job in jobs:
-            await asyncio.to_thread(ground.forget, job)
-        await ground.table.set_deleted(row, rescue=rescue or "")
-
-
-def branch_of(row: Exploration) -> Branch:
-    """The branch of the workspace that an exploration happens in."""
-    return Branch(id=row.id, parent=row.parent, commit=row.commit)
-
-
-async def require_files(workspace: Workspace, row: Exploration) -> None:
-    """NotFound when somebody else removed its branch: a child would silently start from the bare commit."""
-    if all(kept.branch.id != row.id for kept in await workspace.kept()):
-        raise NotFound(
-            f"the files of branch {row.id} were removed; what was not published lies under refs/rescue",
-            hint=f"git --git-dir STATE/repo.git for-each-ref 'refs/rescue/{row.id}*'",
-        )
+            # What cannot be removed now is swept away later.
+            with suppress(OSError):
+                await asyncio.to_thread(ground.traces.forget, job)
 
 
 def _failure(agent: Agent, task: Task, exit: JobExit, output: Path) -> ResolventError | None:

@@ -1,6 +1,6 @@
 """What the engine needs of the world, in the words of the domain. Adapters implement these."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -8,9 +8,10 @@ from resolvent.domain.change import Change, Evidence, File
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
 from resolvent.domain.gate import Finding
-from resolvent.domain.job import Branch, Job, JobExit, Kept, Reply, Task
+from resolvent.domain.job import Abilities, Branch, Job, JobExit, Kept, Reply, Session, Task, Usage
 from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.domain.subject import Comment, Issue, PullRequest, RequiredCheck
+from resolvent.domain.transcript import Moment
 
 
 class Clock(Protocol):
@@ -24,19 +25,43 @@ class Clock(Protocol):
         """The one instant of a frozen clock, else None."""
 
 
+class Listener(Protocol):
+    """Turns what a program prints into moments, line by line; the same lines always give the same moments."""
+
+    def hear(self, line: bytes) -> tuple[Moment, ...]:
+        """What one line tells; nothing for one that cannot be read."""
+
+
 class Agent(Protocol):
     """A program that answers or leaves edits. It is described here and run by a supervisor."""
 
     name: str
+    # Who made the model: a reviewer of the author's family sees less.
+    family: str
+    # Whose quota it uses: when one agent is told to wait, all of the same account do.
+    account: str
+    abilities: Abilities
 
     def ready(self) -> None:
-        """AgentMissing, with what to type, when its program cannot be started."""
+        """AgentMissing or KeyRefused, with what to type, when its program cannot be started or has no key."""
+
+    def asked_version(self) -> tuple[str, ...]:
+        """The command that prints its version; empty when there is none."""
 
     def job(self, task: Task, *, id: str) -> Job:
         """The process to start for this turn in a branch; AgentMissing when its program is not there."""
 
+    def listener(self) -> Listener:
+        """For one job's output, from its first line."""
+
+    def session(self, task: Task, output: Path) -> Session | None:
+        """The session of a turn that was interrupted, to go on with; None when there is none."""
+
     def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
-        """Read what the ended process left; AgentFailed or AgentTimedOut when it did not end well."""
+        """Read what the ended process left; an error that says who must act when it did not end well.
+
+        AgentBusy when it was told to wait, KeyRefused, BudgetSpent, AgentTimedOut, else AgentFailed.
+        """
 
 
 class Jobs(Protocol):
@@ -54,6 +79,9 @@ class Jobs(Protocol):
     def output(self, job: str) -> Path:
         """The file that holds its output; standard error too, unless the job keeps its streams apart."""
 
+    def lines(self, job: str) -> AsyncIterator[bytes]:
+        """Every line of its output from the first, as it comes; ends when the job did. A huge one comes in pieces."""
+
     def running(self, job: str) -> bool:
         """A supervisor holds the job right now."""
 
@@ -69,7 +97,7 @@ class Repository(Protocol):
         """The commit a revision names; NotFound if there is none."""
 
     async def diff(self, old: Change, new: Change) -> str:
-        """The patch between two commits, without any external driver."""
+        """The patch between two commits, without any external driver; one of many MiB is cut, as its last line says."""
 
     async def changed_paths(self, old: Change, new: Change) -> tuple[str, ...]:
         """The paths that differ, sorted."""
@@ -95,6 +123,10 @@ class Workspace(Protocol):
 
         Asking again for the same job is fine. NoSandbox where there are no walls, unless `unsafe` says so.
         """
+
+    @property
+    def boxed(self) -> bool:
+        """Its jobs run in boxes that have gateways; where not, an agent is given its key itself."""
 
     def inside(self, private: str) -> str:
         """Where a job in a branch finds its private directory."""
@@ -244,6 +276,12 @@ class Journal(Protocol):
     async def save_job(self, job: JobRow) -> None: ...
 
     async def jobs(self, run: str) -> tuple[JobRow, ...]: ...
+
+    async def jobs_over(self, *, since: float, until: float) -> tuple[JobRow, ...]:
+        """The agents' jobs of all runs that were over from then on and before then, in that order."""
+
+    async def spent(self, *, since: float) -> Usage:
+        """What the jobs of all runs spent that were over since then."""
 
     async def save_evidence(self, run: str, evidence: Evidence) -> None: ...
 

@@ -1,13 +1,12 @@
-"""What the record and the files of a run say beyond its outcome: output, patch, cost."""
+"""What the record and the files of a run say beyond its outcome: output and patch."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from resolvent.app import App
-from resolvent.domain.job import Usage
-from resolvent.domain.model import Value
-from resolvent.domain.record import JobRow, RunRow, StepRow
-from resolvent.errors import NotFound
+from resolvent.domain.record import AgentChoice, JobRow, RunRow, StepRow
+from resolvent.errors import NotFound, ResolventError
+from resolvent.ports import Listener
 
 
 class Log(NamedTuple):
@@ -15,16 +14,6 @@ class Log(NamedTuple):
 
     job: JobRow
     files: tuple[Path, ...]
-
-
-class StepCost(Value):
-    """What the agents of one step say they spent, over all its turns and tries."""
-
-    step: str
-    agent: str
-    jobs: int
-    seconds: float
-    usage: Usage
 
 
 async def logs(app: App, row: RunRow, *, step: str = "") -> tuple[Log, ...]:
@@ -51,6 +40,37 @@ def files_of(app: App, job: JobRow) -> tuple[Path, ...]:
     return output, output.with_name("errors")
 
 
+def choice_of(app: App, row: RunRow, agent: str) -> AgentChoice | None:
+    """The agent of that name as the run has it, else as it is configured now; None when nobody knows it any more."""
+    from resolvent.settings import agent_named
+
+    for choice in (*row.inputs.agents.values(), *row.inputs.fallbacks.values()):
+        if choice.name == agent:
+            return choice
+    try:
+        return agent_named(app.home.settings, agent)
+    except NotFound:
+        return None
+
+
+def listener(app: App, row: RunRow, job: JobRow, *, events: bool = False) -> Listener | None:
+    """What turns a job's output into moments; None for a check, and for an agent that nobody knows any more.
+
+    With `events`, none for one that prints plain words either.
+    """
+    from resolvent.adapters.agents.command import PlainListener
+
+    choice = choice_of(app, row, job.agent) if job.agent else None
+    if choice is None:
+        return None
+    try:
+        # Whatever became of its program, its key or its variables since: what it printed can still be read.
+        found = app.home.agent(choice.model_copy(update={"env": ()})).listener()
+    except ResolventError:
+        return None
+    return None if events and isinstance(found, PlainListener) else found
+
+
 async def diff(app: App, row: RunRow) -> str:
     """The patch from the base to the newest change of a run; empty when it made none."""
     journal, repository = await app.home.journal(), await app.home.git_repository()
@@ -67,17 +87,3 @@ def _newest(steps: tuple[StepRow, ...]) -> str | None:
     edits = [step.result for step in steps if step.verb == "edit" and step.state == "done" and step.result]
     left: list[dict[str, Any]] = [result["ok"]["change"] for result in edits if result["ok"].get("change")]
     return str(left[-1]["commit"]) if left else None
-
-
-async def cost(app: App, row: RunRow) -> tuple[StepCost, ...]:
-    """Per agent step, in the order they first started."""
-    jobs = await (await app.home.journal()).jobs(row.id)
-    steps = dict.fromkeys((job.step, job.name, job.agent) for job in jobs if job.agent)
-    return tuple(_cost(name, agent, [job for job in jobs if job.step == step]) for step, name, agent in steps)
-
-
-def _cost(step: str, agent: str, jobs: list[JobRow]) -> StepCost:
-    from resolvent.engine.report import spent
-
-    seconds = round(sum(job.seconds for job in jobs), 3)
-    return StepCost(step=step, agent=agent, jobs=len(jobs), seconds=seconds, usage=spent(tuple(jobs)))

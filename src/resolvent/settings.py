@@ -2,12 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 from resolvent.domain.job import Limits
+from resolvent.domain.prices import price_of
 from resolvent.domain.record import AgentChoice
 from resolvent.errors import ConfigError, NotFound
 from resolvent.places import configuration_files, environment, state_directory, store_file
@@ -20,6 +21,7 @@ __all__ = [
     "Settings",
     "agent_choice",
     "agent_environment",
+    "agent_fallbacks",
     "agent_named",
     "environment",
     "forge_token",
@@ -62,13 +64,23 @@ def _faults(settings: Settings) -> Iterator[tuple[Key, str]]:
         if name not in agents.defined and (name or role != "arbiter"):
             close = difflib.get_close_matches(name, agents.defined, n=1)
             yield ("agents", role), f"names no agent{f'; did you mean {close[0]}?' if close else ''}"
+    token = settings.forge.token.removeprefix("$")
     for name, definition in agents.defined.items():
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name, re.ASCII):
-            yield ("agents", name), "is not a name for an agent"
-        if _use(name, definition) in ("command", "acp") and not any(definition.command[:1]):
-            yield ("agents", name, "command"), 'must name a program, as in ["python3", "my_agent.py"]'
-        if settings.forge.token.removeprefix("$") in definition.env:
-            yield ("agents", name, "env"), "must not hold the variable of forge.token: no agent ever sees it"
+        for key, fault in _agent_faults(name, definition, token=token):
+            yield ("agents", name, *key), fault
+
+
+def _agent_faults(name: str, definition: AgentDefinition, *, token: str) -> Iterator[tuple[Key, str]]:
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name, re.ASCII):
+        yield (), "is not a name for an agent"
+    if _use(name, definition) in ("command", "acp") and not any(definition.command[:1]):
+        yield ("command",), 'must name a program, as in ["python3", "my_agent.py"]'
+    for place, held in (("env", definition.env), ("variables", definition.variables)):
+        if token in held:
+            yield (place,), "must not hold the variable of forge.token: no agent ever sees it"
+    for word in ("endpoint", "key"):
+        if not getattr(definition, word) and any(f"{{{word}}}" in value for value in definition.variables.values()):
+            yield ("variables",), f"holds {{{word}}}, but agents.{name}.{word} is not set"
 
 
 def _use(name: str, definition: AgentDefinition) -> str:
@@ -102,12 +114,33 @@ def agent_named(settings: Settings, named: str) -> AgentChoice:
         command=tuple(_placed(word, settings.directory, first=not at) for at, word in enumerate(definition.command)),
         env=definition.env,
         model=model or definition.model,
+        endpoint=definition.endpoint,
+        key=definition.key,
+        variables=definition.variables,
+        authenticate=definition.authenticate,
+        family=definition.family,
+        account=definition.account,
+        budget_usd=definition.budget,
+        price=price_of(model or definition.model, settings.prices.own),
+        fallback=definition.fallback,
         reads=definition.reads,
         writes=definition.writes,
         limits=Limits(
             wall_s=definition.wall or settings.sandbox.wall, idle_s=definition.idle, output_bytes=definition.output
         ),
     )
+
+
+def agent_fallbacks(settings: Settings, choices: Iterable[AgentChoice]) -> dict[str, AgentChoice]:
+    """Whoever may take the place of these, and of those who do, by name."""
+    found: dict[str, AgentChoice] = {}
+    todo = [choice.fallback for choice in choices]
+    while todo:
+        name = todo.pop()
+        if name and name not in found:
+            found[name] = agent_named(settings, name)
+            todo.append(found[name].fallback)
+    return found
 
 
 def _placed(word: str, directory: Path, *, first: bool) -> str:

@@ -8,7 +8,7 @@ import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
+from typing import Any, NamedTuple, NoReturn, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -133,10 +133,14 @@ def _leaves(
         known = name in model.model_fields and (nested is not None or bool(at))
         if not known and not (nested and isinstance(value, dict)):
             refuse(source.where, _unknown(model, key, source.root))
-        elif nested is None:
-            yield key, Said(_plain(value, where=source.where, key=key), source.where, _dotted(key))
-        elif isinstance(value, dict):
+        elif nested is not None and isinstance(value, dict):
             yield from _leaves(value, nested, source, at=key)
+        elif nested is None and _open_table(model, name) and isinstance(value, dict):
+            for inner, one in value.items():
+                leaf = (*key, inner)
+                yield leaf, Said(_plain(one, where=source.where, key=leaf), source.where, _dotted(leaf))
+        elif nested is None and not _open_table(model, name):
+            yield key, Said(_plain(value, where=source.where, key=key), source.where, _dotted(key))
         else:
             refuse(source.where, f"{_dotted(key)} must be a table, as in [{_dotted(key)}]")
 
@@ -149,6 +153,11 @@ def _nested(model: type[BaseModel], name: str) -> type[BaseModel] | None:
         inner: type[BaseModel] = get_args(model.__annotations__["__pydantic_extra__"])[1]
         return inner
     return None
+
+
+def _open_table(model: type[BaseModel], name: str) -> bool:
+    """Its names are a person's own, so that each of them is a key by itself."""
+    return get_origin(model.model_fields[name].annotation) is dict
 
 
 def _field(model: type[BaseModel], key: Key) -> FieldInfo | None:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from resolvent.domain.gate import Policy
 from resolvent.domain.model import Value
+from resolvent.domain.prices import Price
 
 BUILT_IN = ("claude", "codex")
 FORGE_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "GITLAB_TOKEN")
@@ -70,6 +71,13 @@ def _host_and_port(value: str) -> str:
     return value.lower()
 
 
+def _base_url(value: str) -> str:
+    found = re.fullmatch(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[\w./-]*)?", value, re.ASCII)
+    if value and not found:
+        raise ValueError('must be a base URL without secrets, as in "https://api.example.com"')
+    return value.rstrip("/")
+
+
 def _absolute(value: str) -> str:
     if not value.startswith(("/", "~/")) or "\0" in value:
         raise ValueError('must be absolute, or begin with "~/"')
@@ -84,6 +92,12 @@ def _allowed(name: str) -> str:
     if name in ("HOME", "TMPDIR") or name.startswith("RESOLVENT_"):
         raise ValueError(f"must not hold {name}: every agent is given its own")
     return name
+
+
+def _named(variables: dict[str, str]) -> dict[str, str]:
+    for name in variables:
+        _allowed(name)
+    return variables
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=30 * 86400, allow_inf_nan=False)]
@@ -128,6 +142,19 @@ class AgentDefinition(Value):
     command: tuple[str, ...] = ()
     env: tuple[Annotated[str, AfterValidator(_allowed)], ...] = ()
     model: str = ""
+    # Another server for its model, and the variable that holds the key for it.
+    endpoint: Annotated[str, AfterValidator(_base_url)] = ""
+    key: Annotated[str, AfterValidator(_named_secret)] = ""
+    # Variables with their values; {endpoint}, {key} and {model} in them stand for what the agent is given of these.
+    variables: Annotated[dict[str, str], AfterValidator(_named)] = {}
+    # The method by which an ACP agent wants to be logged in, where it wants that.
+    authenticate: str = ""
+    # Who made its model, and whose quota it uses; its own name unless said.
+    family: str = ""
+    account: str = ""
+    # Dollars for one job, and who takes its place when it cannot be had.
+    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    fallback: str = ""
     wall: Duration | None = None
     idle: Duration | None = None
     output: Size = 64 << 20
@@ -181,7 +208,23 @@ class LimitSettings(Value):
     agents: int = Field(default=4, ge=1, le=1000)
     checks: int = Field(default=2, ge=1, le=1000)
     runs: int = Field(default=4, ge=1, le=1000)
+    # Dollars: for one run, and for all runs of a day.
     cost_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    cost_day_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # How long an agent is asked again whose model does not say when it will be there, before a person is asked.
+    patience: Patience = 1800.0
+
+
+class PriceSettings(Value):
+    """What a million tokens of a model cost, by its name or how it begins."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, Price]
+
+    @property
+    def own(self) -> dict[str, Price]:
+        """Those a person set."""
+        return self.__pydantic_extra__ or {}
 
 
 class Settings(Value):
@@ -194,4 +237,5 @@ class Settings(Value):
     sandbox: SandboxSettings = SandboxSettings()
     store: StoreSettings = StoreSettings()
     limits: LimitSettings = LimitSettings()
+    prices: PriceSettings = PriceSettings()
     directory: Path = Path()

@@ -1,13 +1,13 @@
 """Adapters by name: how a repository's settings become a world."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from resolvent.domain.record import AgentChoice
-from resolvent.errors import AgentMissing, ConfigError, NoSandbox
+from resolvent.errors import ConfigError, NoSandbox
 from resolvent.ports import Agent, Clock
 from resolvent.settings import Settings, agent_environment, load, state_directory, store_url
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DISK_BYTES = 20 << 30
+# The variables that hold the keys of these programs, unless `agents.NAME.key` names another.
+KEYS = {"claude": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY"}
 
 
 @dataclass
@@ -133,9 +135,11 @@ class Home:
 
     def jobs(self) -> "SupervisedJobs":
         """The supervised processes of this repository."""
-        from resolvent.adapters.jobs.supervised import SupervisedJobs
+        if "jobs" not in self._opened:
+            from resolvent.adapters.jobs.supervised import SupervisedJobs
 
-        return SupervisedJobs(self.state / "jobs")
+            self._opened["jobs"] = SupervisedJobs(self.state / "jobs", self.environ)
+        return self._opened["jobs"]  # type: ignore[return-value]
 
     def _expanded(self, path: str) -> str:
         return path.replace("~", self.environ.get("HOME", ""), 1) if path.startswith("~/") else path
@@ -154,11 +158,14 @@ class Home:
 
     async def world(self) -> "World":
         """One of each port, ready for a worker."""
-        from resolvent.engine.world import Slots, World
+        from resolvent.engine.budgets import Budgets
+        from resolvent.engine.world import Backoff, Slots, World
 
-        limits = self.settings.limits
+        limits, journal = self.settings.limits, await self.journal()
         return World(
-            journal=await self.journal(),
+            journal=journal,
+            budgets=Budgets(journal, self.clock, limits.cost_day_usd),
+            patience=Backoff.lasting(limits.patience),
             forge=await self.forge(),
             repository=await self.git_repository(),
             workspace=await self.workspace(),
@@ -176,18 +183,11 @@ class Home:
         environment.setdefault("PATH", self.environ.get("PATH", PLAIN_PATH))
         seen = {name: tuple(self._expanded(path) for path in getattr(choice, name)) for name in ("reads", "writes")}
         choice = choice.model_copy(update={"env": tuple(environment), **seen})
-        if choice.use == "command":
-            from resolvent.adapters.agents.command import CommandAgent
+        return _ADAPTERS[choice.use](choice, environment, self._key(choice))
 
-            return CommandAgent(choice.name, choice, environment=environment)
-        if choice.use == "scripted":
-            from resolvent.adapters.agents.scripted import scripted_agent
-
-            return scripted_agent(choice, environment=environment)
-        raise AgentMissing(
-            f"agent {choice.name} (use = {choice.use!r}) is not in this version",
-            hint="resolvent init --example-agent agent.py  # or define a command under [agents] in resolvent.toml",
-        )
+    def _key(self, choice: AgentChoice) -> str:
+        """The key of an agent's model, from the variable that holds it; empty when that is not set."""
+        return self.environ.get((choice.key or KEYS.get(choice.use, "")).removeprefix("$"), "")
 
     def private_directory(self, name: str) -> str:
         """A job's own HOME and TMPDIR, outside every workspace."""
@@ -204,3 +204,42 @@ class Home:
             if name in self._opened:
                 await self._opened[name].close()  # type: ignore[attr-defined]
         self._opened.clear()
+
+
+def _command(choice: AgentChoice, environment: Mapping[str, str], _: str) -> Agent:
+    from resolvent.adapters.agents.command import CommandAgent
+
+    return CommandAgent(choice.name, choice, environment=environment)
+
+
+def _scripted(choice: AgentChoice, environment: Mapping[str, str], _: str) -> Agent:
+    from resolvent.adapters.agents.scripted import scripted_agent
+
+    return scripted_agent(choice, environment=environment)
+
+
+def _claude(choice: AgentChoice, environment: Mapping[str, str], key: str) -> Agent:
+    from resolvent.adapters.agents.claude import ClaudeAgent
+
+    return ClaudeAgent(choice, environment=environment, key=key)
+
+
+def _codex(choice: AgentChoice, environment: Mapping[str, str], key: str) -> Agent:
+    from resolvent.adapters.agents.codex import CodexAgent
+
+    return CodexAgent(choice, environment=environment, key=key)
+
+
+def _acp(choice: AgentChoice, environment: Mapping[str, str], key: str) -> Agent:
+    from resolvent.adapters.agents.acp import AcpAgent
+
+    return AcpAgent(choice, environment=environment, key=key)
+
+
+_ADAPTERS: dict[str, Callable[[AgentChoice, Mapping[str, str], str], Agent]] = {
+    "command": _command,
+    "scripted": _scripted,
+    "claude": _claude,
+    "codex": _codex,
+    "acp": _acp,
+}

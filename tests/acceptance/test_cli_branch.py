@@ -1,12 +1,13 @@
 """The sandbox on its own, as somebody meets it who types `resolvent branch` for the first time."""
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from asyncinotify import Inotify, Mask
 
 from resolvent.branching import fit
+from resolvent.cli.branch_running import whole_characters
 from resolvent.errors import UsageError
 
 from .process import RESOLVENT, Place, Said, interrupt
@@ -137,11 +138,10 @@ def test_whoever_stops_a_command_is_shown_its_end_and_no_more(place: Place) -> N
 
 
 def wait_for(output: Path, end: bytes) -> None:
-    for _ in range(3000):
-        if output.read_bytes().endswith(end):
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{output} never ended with {end!r}")
+    with Inotify(sync_timeout=30) as bell:
+        bell.add_watch(output, Mask.MODIFY)
+        while not output.read_bytes().endswith(end):
+            assert bell.sync_get() is not None, f"{output} never ended with {end!r}"
 
 
 def test_what_runs_in_a_branch_is_ended_by_its_name(place: Place) -> None:
@@ -160,6 +160,15 @@ def test_what_runs_in_a_branch_is_ended_by_its_name(place: Place) -> None:
     orphan.mkdir()
     assert place("branch", "gc").code == 0
     assert not orphan.exists() and left_behind(place, "held")
+
+
+def test_a_character_is_printed_when_all_of_it_is_there() -> None:
+    for text in ("", "a", "ä", "€", "𝄞", "a𝄞b"):
+        content = text.encode()
+        assert whole_characters(content) == len(content)
+        for cut in range(1, len(content) + 1):
+            assert content[: whole_characters(content[:cut])].decode() == content[:cut].decode(errors="ignore")
+    assert whole_characters(b"\x80\x80\x80") == 3, "what is no text is not waited for"
 
 
 def test_a_name_that_nobody_could_type_again_is_refused(place: Place) -> None:

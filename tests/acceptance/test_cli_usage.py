@@ -16,7 +16,7 @@ COMMANDS = (
     "issue new", "issue ls", "issue show", "issue comment", "issue close",
     "pr ls", "pr show", "pr merge", "pr check",
     "branch new", "branch run", "branch stop", "branch ls", "branch log", "branch diff", "branch cat", "branch commit",
-    "branch rm", "branch gc",
+    "branch rm", "branch gc", "agent", "agent ls", "agent try",
 )  # fmt: skip
 ON_A_RUN = ("show", "diff", "evidence", "cost", "watch", "logs", "cancel", "retry", "fork --from review", "decide yes")
 
@@ -46,7 +46,7 @@ def test_the_help_names_every_command_and_no_other(bare: Place) -> None:
     assert set(GROUPS.values()) <= names
 
 
-@pytest.mark.parametrize("words", ["", "issue", "pr", "branch"])
+@pytest.mark.parametrize("words", ["", "issue", "pr", "branch", "agent"])
 def test_a_bare_command_says_what_there_is(bare: Place, words: str) -> None:
     said = bare(*words.split())
     assert said.code == 0 and "Commands:" in said.out and said.err == ""
@@ -70,6 +70,11 @@ def test_the_version_is_one_line(bare: Place) -> None:
         ("issue new", "one title"),
         ("issue new title --file bug.md", "one title"),
         ("pr check 1 ci", "nothing was said"),
+        ("logs --last 0", "--last takes a number"),
+        ("cost last --days 2", "one of them"),
+        ("cost --day today --days 2", "one of them"),
+        ("cost --days 0", "--days takes a number"),
+        ("agent try claude:x hello --model y", "names a model already"),
         ("pr check 1 ci --required --log x", "a log belongs to a result"),
     ],
 )

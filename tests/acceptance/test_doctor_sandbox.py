@@ -109,11 +109,11 @@ class Patient:
 
     top: Path
 
-    def doctor(self, *words: str, obstacles: tuple[str, ...], rung: str) -> tuple[int, str]:
+    def doctor(self, *words: str, obstacles: tuple[str, ...], rung: str, more: str = "") -> tuple[int, str]:
         project = self.top / "project"
         (project / "resolvent.toml").write_text(
             f'[agents]\nwriter = "x"\nreader = "x"\nx = {{ use = "command", command = ["true"] }}\n'
-            f'[sandbox]\nrung = "{rung}"\n'
+            f'[sandbox]\nrung = "{rung}"\n{more}'
         )
         if ROOT and "person" in obstacles:
             for path in (self.top, *self.top.rglob("*")):
@@ -214,6 +214,15 @@ def test_programs_are_told_the_same(patient: Patient, name: str) -> None:
         lines.append(f" {MARKS[probe['state']]}  {probe['name']:<14}  {probe['found']}")
         lines += [f"     next: {probe['fix']}"] if probe["fix"] else []
     assert "\n".join([*lines, ""]) == golden
+
+
+def test_doctor_says_what_of_the_settings_a_rung_cannot_keep(patient: Patient) -> None:
+    asked = {"rung": "landlock", "more": 'quota = "1G"\nnetwork = ["api.example:443"]\n'}
+    _, said = patient.doctor(obstacles=("person",), **asked)  # type: ignore[arg-type]
+    assert "sandbox.quota is not kept: copies are removed by their age alone" in said
+    assert "none: api.example:443 cannot be reached from this rung" in said
+    _, said = patient.doctor(obstacles=("person",), **(asked | {"rung": "overlay"}))  # type: ignore[arg-type]
+    assert "sandbox.quota" not in said and "api.example:443 and nothing else" in said
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root: it is about a root caller")

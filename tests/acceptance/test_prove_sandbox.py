@@ -48,6 +48,12 @@ def test_one_that_gets_out_is_told_and_is_exit_1(place: Place) -> None:
     assert "ESCAPED" in said.out and said.out.splitlines()[-1].startswith("1 attacks, 1 escaped")
 
 
+def test_where_nothing_was_tried_nothing_is_shown_and_that_is_exit_1(place: Place) -> None:
+    said = place("prove", "sandbox", "--only", "an unknown hole of the kernel")
+    assert said.code == 1
+    assert said.out.splitlines()[-1] == "1 attacks, 0 escaped, 0 limited, 0 flagged, 1 not tried"
+
+
 def test_it_leaves_nothing_behind_in_the_directory_it_was_given(place: Place, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir(mode=0o700)
     said = place("prove", "sandbox", "--only", "3000", "--directory", str(tmp_path / "here"))

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from resolvent.adapters.jobs.launch import BIND, NEWNS, NEWUSER, REC, SLAVE, drop, mount_overlay, native
+from resolvent.adapters.jobs.launch import BIND, NEWNS, NEWUSER, REC, SLAVE, drop, mount_overlay
+from resolvent.adapters.jobs.native import native
 from resolvent.adapters.workspace.files import remove_tree
 from resolvent.adapters.workspace.lodger import jobs_user
 from resolvent.domain.job import Files

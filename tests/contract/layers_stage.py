@@ -9,14 +9,16 @@ from pathlib import Path
 from tests.contract.overlay_stage import Kernel, Op
 
 from resolvent.adapters.git import Git
+from resolvent.adapters.workspace.basket import Basket
 from resolvent.adapters.workspace.export import Harvest, take_in
 from resolvent.adapters.workspace.files import opened, remove_tree
 from resolvent.adapters.workspace.harvest import Exported, Stack, export
-from resolvent.adapters.workspace.names import shown
 from resolvent.adapters.workspace.objects import GITLINK, Entry, Listing, Pack
 from resolvent.adapters.workspace.rules import Rules
 from resolvent.adapters.workspace.scratch import Scratch
 from resolvent.adapters.workspace.trees import Trees
+from resolvent.adapters.workspace.view import Node as Seen
+from resolvent.adapters.workspace.view import View
 
 Node = tuple[str, bytes]
 AT = 1_700_000_000.5
@@ -57,15 +59,15 @@ class Bench:
         """What the plain workspace makes of the same files."""
         listed = self.git.stream("ls-tree", "-r", "-t", "-z", "--full-tree", commit, read=lambda said: said.read())
         with self._scratch() as scratch, tempfile.TemporaryFile() as file, Trees(self.git) as trees:
-            pack = Pack(file, like=commit)
+            basket = Basket(Pack(file, like=commit))
             rules = Rules(self.git, trees=trees, commit=commit, work_tree=scratch)
-            harvest = Harvest(Listing.parse(listed), rules, pack)
+            harvest = Harvest(Listing.parse(listed), rules, basket)
             with rules, opened(copy) as work:
                 harvest.walk(work)
             change = harvest.commit(parent=commit, message="m", at=AT)
             if change:
-                take_in(self.git, pack)
-            return Exported(change, tuple(shown(path) for path in harvest.skipped))
+                take_in(self.git, basket.pack)
+            return Exported(change, basket.skipped)
 
     def tree(self, commit: str) -> dict[bytes, Node]:
         """What a commit holds, with the bytes of every file."""
@@ -111,6 +113,16 @@ class KernelBench(Bench):
         for number in reversed(range(len(layers))):
             self.kernel.change(names[number], [*names[number + 1 :], base], layers[number])
         return names
+
+
+def walk(view: View) -> Iterator[Seen]:
+    """Everything the layers hold, a directory before what is in it."""
+    todo = view.entries(view.top)[::-1]
+    while todo:
+        node = todo.pop()
+        yield node
+        if node.kind == "directory":
+            todo.extend(reversed(view.entries(node)))
 
 
 @contextmanager

@@ -6,9 +6,11 @@ import os
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from resolvent.adapters.jobs import proxy
 
 PATIENCE_S = 10.0
 HOST = "api.test"
+# For SO_LINGER: whoever closes with this breaks off.
+RESET = struct.pack("ii", 1, 0)
 # Started as its supervisor starts it. The names of hosts come from a table with one answer per time they are asked
 # for, each is told on standard output; and the ports with rules of their own are ports that anybody may listen on.
 PROGRAM = """
@@ -39,7 +43,7 @@ known = {"resolve": resolve} if order["names"] else {}
 limits = proxy.Limits(**order["limits"])
 # The user of a box may be unable to read the library: whatever is needed was loaded before.
 sys.meta_path.clear()
-proxy.serve(order["channel"], allowed=order["allowed"], limits=limits, log=order["log"], **known)
+proxy.serve(order["channel"], proxy.Ways(order["allowed"], **known), limits=limits, log=order["log"])
 """
 
 
@@ -283,3 +287,16 @@ def with_extensions(record: bytes, *added: tuple[int, bytes], without: int = -1)
 def server_name(*names: bytes) -> bytes:
     listed = b"".join(b"\0" + len(name).to_bytes(2) + name for name in names)
     return len(listed).to_bytes(2) + listed
+
+
+def until(true: Callable[[], object]) -> None:
+    """Look again until it is so; the process we look at does not tell."""
+    over = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < over
+        os.sched_yield()
+
+
+def get(port: int, *fields: str, body: bytes = b"", host: str = HOST) -> bytes:
+    lines = [f"GET http://{host}:{port}/path?q=1 HTTP/1.1", "Host: whatever", *fields]
+    return "\r\n".join([*lines, "", ""]).encode() + body

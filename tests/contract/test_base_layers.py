@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -32,7 +32,7 @@ from tests.contract.workspace_stage import (
 
 from resolvent.adapters.workspace import grounds
 from resolvent.adapters.workspace.files import remove_tree
-from resolvent.adapters.workspace.grounds import Grounds, is_base, is_repository, shows, tells
+from resolvent.adapters.workspace.grounds import Grounds, is_base, is_repository, shows
 from resolvent.adapters.workspace.lodger import jobs_user
 from resolvent.domain.change import Change
 from resolvent.domain.job import Files
@@ -43,6 +43,12 @@ pytestmark = pytest.mark.skipif(bool(trouble()), reason=trouble())
 T = TypeVar("T")
 
 JOBS_USER = jobs_user(Path("/tests"))
+
+
+def tells(lowers: Sequence[str]) -> str | None:
+    """The commit that the topmost repository among these layers is at."""
+    return next((name.split("-")[1] for name in lowers if is_repository(name)), None)
+
 
 FILES: dict[Name, Node] = {
     "README.md": text("hello\n"),
@@ -386,6 +392,42 @@ async def test_a_record_of_layers_that_are_gone_is_none(ground: Ground) -> None:
     (ground.sandbox / "bases" / change.commit).write_text("")
     third = await ground.base.of(change.commit)
     assert await ground.mounted(third, seen) == (held(FILES), "", change.commit)
+
+
+async def test_a_recorded_commit_that_the_repository_lost_stops_no_other(ground: Ground) -> None:
+    base = await ground.commit(FILES)
+    await ground.base.of(base.commit)
+    records = ground.sandbox / "bases"
+    shutil.copy(records / base.commit, records / ("0" * 39 + "1"))
+    os.utime(records / base.commit, (1, 1))
+    near = await ground.commit(FILES | {"new": text("new")})
+    layers = await ground.base.of(near.commit)
+    assert [name.split("-")[0] for name in layers] == ["git", "diff", "tree"]
+
+
+async def test_the_names_of_layers_are_on_the_disk_before_a_record_names_them(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lasting: list[str] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        if os.readlink(f"/proc/self/fd/{fd}") == str(ground.sandbox / "layers"):
+            assert [record for record in os.listdir(ground.sandbox / "bases") if record != ".lock"] == []
+            lasting.extend(os.listdir(fd))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    layers = await ground.base.of((await ground.commit(FILES)).commit)
+    assert sorted(lasting) == sorted(layers)
+
+
+async def test_a_link_that_no_disk_can_hold_is_refused(ground: Ground) -> None:
+    for length in (4096, 5 << 20):
+        change = await ground.commit(FILES | {"long": link("x" * length)})
+        with pytest.raises(ExportRefused, match="long"):
+            await ground.base.of(change.commit)
+    assert await ground.base.of((await ground.commit(FILES | {"long": link("x" * 4095)})).commit)
 
 
 async def test_a_full_disk_leaves_no_half_layer(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 from resolvent.adapters.journal.store import Connection, Store
 from resolvent.adapters.workspace.branch_rows import SCHEMA, Standing
 from resolvent.adapters.workspace.branches import BranchStore
+from resolvent.adapters.workspace.layer_store import LayerStore
 from resolvent.domain.job import Branch
 from resolvent.errors import BranchBusy, JobLost, NotFound, ReplayDiverged, StoreBusy
 
@@ -126,10 +127,6 @@ async def test_one_job_at_a_time_and_the_same_one_as_often_as_it_asks(store: Bra
     running.clear()
     second = await store.take("a", job="two")
     assert (second.upper, second.job) == (first.upper, "two")
-    await store.let_go("a", job="one")
-    assert (await store.require("a")).job == "two"
-    await store.let_go("a", job="two")
-    assert (await store.require("a")).job == ""
 
 
 async def test_what_is_not_there_is_not_found_and_not_removed(store: BranchStore) -> None:
@@ -138,7 +135,6 @@ async def test_what_is_not_there_is_not_found_and_not_removed(store: BranchStore
             await asked
     assert await store.fork(child("b", of="x"), below=as_they_are) is None
     assert await store.delete("x") == ()
-    await store.let_go("x", job="j")
 
 
 async def test_a_sealed_layer_is_never_written_again(store: BranchStore) -> None:
@@ -232,14 +228,14 @@ async def test_what_no_branch_names_is_removed_and_only_that(store: BranchStore)
     await store.create(root("a"), lowers=())
     kept = await write(store, "a", "kept")
     (store.layers.path / "deadbeef0000" / "up").mkdir(parents=True)
-    named, unnamed = await store.unnamed()
+    named, unnamed = await store.unused.find()
     assert (named, unnamed) == ({kept}, {"deadbeef0000"})
-    assert await store.remove([kept, "deadbeef0000", "not there"]) == ("deadbeef0000",)
+    assert await store.unused.remove([kept, "deadbeef0000", "not there"]) == ("deadbeef0000",)
     assert store.layers.names() == (kept,)
     many = [f"{number:012x}" for number in range(9)]
     for name in many:
         (store.layers.path / name / "up").mkdir(parents=True)
-    assert await store.remove([*many, kept]) == tuple(many)
+    assert await store.unused.remove([*many, kept]) == tuple(many)
 
 
 async def test_the_owner_of_everything_in_a_layer_is_the_jobs_user(tmp_path: Path) -> None:
@@ -279,7 +275,7 @@ async def test_a_store_may_lie_at_a_path_of_any_bytes(anywhere: Path, name: byte
         await store.fork(child("b", of="a"), below=as_they_are)
         assert held(store, await store.get("b")) == {"file"}
         await store.delete("a", "b")
-        await store.remove(store.layers.names())
+        await store.unused.remove(store.layers.names())
         assert store.layers.names() == ()
         await store.close()
 
@@ -403,10 +399,10 @@ async def whole(store: BranchStore, verb: Verb) -> None:
         assert "precious" in held(store, await store.get("parent"))
         used = await store.get("used")
         assert (used is None and verb is deletes) or "work" in held(store, used)
-        _, unnamed = await store.unnamed()
-        await store.remove(sorted(unnamed))
+        _, unnamed = await store.unused.find()
+        await store.unused.remove(sorted(unnamed))
         store.layers.sweep()
-        named, unnamed = await store.unnamed()
+        named, unnamed = await store.unused.find()
         assert named == set(store.layers.names()) and not unnamed
         assert list((store.layers.sandbox / "trash").iterdir()) == []
         if not again and not (used is None and verb is deletes):
@@ -436,8 +432,8 @@ def test_many_processes_make_and_remove_branches_while_one_collects(tmp_path: Pa
 
     async def collecting(store: BranchStore, me: int) -> None:
         for _ in range(60):
-            _, unnamed = await store.unnamed()
-            await store.remove(sorted(unnamed))
+            _, unnamed = await store.unused.find()
+            await store.unused.remove(sorted(unnamed))
 
     children = [
         in_a_child(lambda me=me, work=work: with_store(sandbox, lambda store: work(store, me)))
@@ -573,3 +569,95 @@ async def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path: Path)
     await write(store, "r", "file")
     assert held(store, await store.snapshot("r")) == {"file"}
     await store.close()
+
+
+def test_the_name_of_a_layer_that_was_taken_over_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = LayerStore(tmp_path / "sandbox")
+    (tmp_path / "made/up").mkdir(parents=True)
+    lasting: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: lasting.extend(os.listdir(fd)))
+    assert [layers.adopt(tmp_path / "made")] == lasting
+    layers.close()
+
+
+class Disk:
+    """What is waited for: the disk of the layers, and durable transactions."""
+
+    def __init__(self, store: BranchStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waits: list[str] = []
+        sync, transact, relaxed = store.layers.sync, Store._transact, Store._relaxed
+
+        def synced() -> None:
+            self.waits.append("files")
+            sync()
+
+        def transacted(one: Store, work: Callable[[Connection], Any]) -> Any:
+            def watched(connection: Connection) -> Any:
+                result = work(connection)
+                # One that writes nothing waits for nothing.
+                if connection.announced:
+                    self.waits.append("record, whatever was committed before")
+                return result
+
+            self.waits.append("record")
+            return transact(one, watched)
+
+        def ordered(one: Store, work: Callable[[Connection], Any]) -> Any:
+            before = [*self.waits]
+            result = relaxed(one, work)
+            self.waits[:] = before
+            return result
+
+        monkeypatch.setattr(store.layers, "sync", synced)
+        monkeypatch.setattr(Store, "_transact", transacted)
+        monkeypatch.setattr(Store, "_relaxed", ordered)
+
+
+async def test_a_snapshot_of_what_is_on_the_disk_waits_for_the_record_alone(
+    store: BranchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.create(root("r"), lowers=())
+    disk = Disk(store, monkeypatch)
+    assert (await store.snapshot("r")).lowers == ()
+    assert disk.waits == ["record", "record, whatever was committed before"]
+    upper = await write(store, "r", "file")
+    disk.waits.clear()
+    assert (await store.snapshot("r")).lowers == (upper,) and disk.waits == ["record", "files", "record"]
+    # What a fork sealed nobody has waited for.
+    await write(store, "r", "more")
+    await store.fork(CHILD, below=as_they_are)
+    for id in ("r", "child"):
+        disk.waits.clear()
+        assert (await store.snapshot(id)).sealed_in == "" and "files" in disk.waits
+
+
+async def test_layers_are_removed_after_the_record_forgot_them_for_good(
+    store: BranchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.create(root("r"), lowers=())
+    upper = await write(store, "r", "file")
+    await store.snapshot("r")
+    await store.delete("r")
+    disk = Disk(store, monkeypatch)
+    bury = store.layers.bury
+    waited: list[list[str]] = []
+    monkeypatch.setattr(store.layers, "bury", lambda name: (waited.append([*disk.waits]), bury(name))[1])
+    assert await store.unused.remove([upper]) == (upper,)
+    # The last one is the one that it happens in.
+    assert waited == [["record", "record, whatever was committed before", "record"]]
+
+
+async def test_who_cannot_have_a_branch_is_told_of_a_job_only_if_one_runs(
+    store: BranchStore, running: set[str]
+) -> None:
+    await store.create(root("a"), lowers=())
+    seen = await store.require("a")
+    await store.take("a", job="one")
+    with pytest.raises(BranchBusy, match="somebody else uses branch 'a'") as caught:
+        await store.delete("a", seen=seen)
+    assert caught.value.hint == "resolvent branch ls"
+    running.add("one")
+    with pytest.raises(BranchBusy, match="job one runs in branch 'a'"):
+        await store.delete("a")

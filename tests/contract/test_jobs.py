@@ -16,110 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.programs import change_program, readable
+from tests.contract.jobs_stage import DRIVER, Place, Seen, begun
+from tests.contract.programs import change_program
 
 from resolvent.adapters.clock import FrozenClock, SystemClock
 from resolvent.adapters.jobs.supervised import SupervisedJobs
-from resolvent.domain.job import Job, JobExit, Limits
-from resolvent.errors import Bug, JobLost, StoreBusy
-
-PATH = os.environ["PATH"]
-# What another process of ours does: ensure one job and print how it ended.
-DRIVER = """
-import asyncio, sys
-from pathlib import Path
-from resolvent.adapters.jobs.supervised import SupervisedJobs
-from resolvent.domain.job import Job
-root, job, gate = sys.argv[1:]
-if gate:
-    open(gate).close()
-print(asyncio.run(SupervisedJobs(Path(root)).ensure(Job.model_validate_json(job))).model_dump_json())
-"""
-
-
-class Meeting:
-    """A fifo where a test and a process wait for each other; its name is its path."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-
-    def __str__(self) -> str:
-        return str(self._path)
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
-    async def heard(self) -> str:
-        """What the process says here."""
-        loop, said = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._descriptor, said.set)
-        try:
-            await said.wait()
-        finally:
-            loop.remove_reader(self._descriptor)
-        return os.read(self._descriptor, 1000).decode()
-
-    def say(self) -> None:
-        """Let the process that reads a line here go on."""
-        os.write(self._descriptor, b"go\n")
-
-
-class Place:
-    """A directory for one test: its jobs, and fifos to meet them at."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.root = path / "jobs"
-        self.jobs = SupervisedJobs(self.root)
-
-    def job(self, command: str, id: str = "job", **fields: object) -> Job:
-        return Job.model_validate(
-            {"id": id, "argv": ("/bin/sh", "-c", command), "cwd": str(self.path), "environment": {"PATH": PATH}}
-            | fields
-        )
-
-    def meeting(self, name: str) -> "Meeting":
-        return Meeting(self.path / name)
-
-    def of(self, id: str = "job") -> Path:
-        return self.root / id
-
-    def supervisor(self, id: str = "job") -> int:
-        return int(json.loads((self.of(id) / "started").read_text())["pid"])
-
-    def parent_of(self, pid: int) -> int:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-    def elsewhere(self, job: Job, gate: str = "", **options: object) -> "subprocess.Popen[str]":
-        """Another process that ensures the job."""
-        argv = [sys.executable, "-c", DRIVER, str(self.root), job.model_dump_json(), gate]
-        return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload,no-any-return]
+from resolvent.domain.job import JobExit, Limits
+from resolvent.errors import Bug, JobLost
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-class Seen:
-    """A process we hold on to by descriptor, so that its death can be told from its absence."""
-
-    def __init__(self, pid: int) -> None:
-        self._descriptor = os.pidfd_open(pid)
-
-    def dead(self, *, within_s: float = 0) -> bool:
-        return bool(select.select([self._descriptor], [], [], within_s)[0])
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
-
-async def begun(task: "asyncio.Task[JobExit]") -> None:
-    """Let a task run up to the first thing it waits for."""
-    await asyncio.sleep(0)
-    assert not task.done()
 
 
 # Attach or start
@@ -462,7 +370,10 @@ async def test_cancel_kills_a_process_that_ignores_the_request_after_its_grace(p
 
 async def test_cancel_is_noticed_where_no_inotify_is_left(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     change_program(
-        monkeypatch, place.path / "deaf", "supervise", lambda text: text.replace('native("inotify_init1", ', "min(-1, ")
+        monkeypatch,
+        place.path / "deaf",
+        "supervise",
+        lambda text: text.replace('"inotify_init1"', '"inotify_add_watch"'),
     )
     ready = place.meeting("ready")
     waiting = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; exec sleep 1000")))
@@ -554,13 +465,13 @@ async def test_output_that_cannot_be_written_does_not_lose_the_exit(place: Place
 
 @pytest.fixture
 def tiny_disk(place: Place) -> Callable[[str, str], str]:
-    """Runs a Python program whose jobs root is a disk of 704 KiB in a mount namespace of its own."""
+    """Runs a Python program whose jobs root is a disk of 1 MiB in a mount namespace of its own."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
         pytest.skip("mount namespaces are not allowed here")
 
     def run(program: str, job: str) -> str:
         place.root.mkdir(parents=True)
-        mount = 'mount -t tmpfs -o size=704k none "$3" && exec "$0" "$@"'
+        mount = 'mount -t tmpfs -o size=1m none "$3" && exec "$0" "$@"'
         argv = ["unshare", "-rm", "sh", "-c", mount, sys.executable, "-c", program, str(place.root), job, ""]
         return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
 
@@ -609,59 +520,3 @@ async def test_a_job_on_a_full_disk_is_not_started_and_can_be_tried_again(
     assert hint == "df"
     assert JobExit.model_validate_json(exit).exit == 5
     assert (place.path / "count").read_text() == "x\n"
-
-
-async def test_a_supervisor_that_cannot_work_is_an_error_and_not_a_loop(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change_program(monkeypatch, place.path / "broken", "supervise", lambda _: "raise SystemExit('it is broken')")
-    with pytest.raises(StoreBusy, match="could not be started: it is broken"):
-        await place.jobs.ensure(place.job("true"))
-
-
-async def test_a_supervisor_that_fails_on_its_order_says_so_and_the_next_job_is_supervised(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused = 'if directory.endswith(b"bad"): raise ValueError("not this one")'
-    mark = "    posix.chdir(directory)\n"
-    change_program(
-        monkeypatch, place.path / "picky", "supervise", lambda text: text.replace(mark, f"    {refused}\n{mark}")
-    )
-    with pytest.raises(StoreBusy, match="could not be started: Traceback"):
-        await place.jobs.ensure(place.job("true", id="bad"))
-    assert (await place.jobs.ensure(place.job("true", id="good"))).exit == 0
-
-
-async def test_a_nursery_that_was_killed_is_replaced_and_its_supervisors_go_on(place: Place) -> None:
-    ready, go = place.meeting("ready"), place.meeting("go")
-    first = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; read _ < {go}", id="first")))
-    await ready.heard()
-    nursery = place.parent_of(place.supervisor("first"))
-    os.kill(nursery, signal.SIGKILL)
-    assert (await place.jobs.ensure(place.job("true", id="second"))).exit == 0
-    assert place.parent_of(place.supervisor("first")) != nursery
-    go.say()
-    assert (await first).exit == 0
-
-
-async def test_the_nursery_ends_with_who_started_it_and_the_job_goes_on(place: Place) -> None:
-    ready, go = place.meeting("ready"), place.meeting("go")
-    job = place.job(f"echo > {ready}; read _ < {go}; exit 7")
-    worker = place.elsewhere(job)
-    await ready.heard()
-    nursery = os.pidfd_open(place.parent_of(place.supervisor()))
-    worker.kill()
-    worker.wait()
-    await asyncio.wait_for(readable(nursery), 10)
-    go.say()
-    assert (await place.jobs.ensure(job)).exit == 7
-
-
-async def test_the_command_line_of_a_supervisor_names_its_job(place: Place) -> None:
-    ready = place.meeting("ready")
-    running = asyncio.create_task(place.jobs.ensure(place.job(f"echo > {ready}; exec sleep 1000")))
-    await ready.heard()
-    shown = Path(f"/proc/{place.supervisor()}/cmdline").read_bytes().rstrip(b" \0")
-    assert shown.endswith(os.fsencode(place.of())[-400:])
-    await place.jobs.cancel("job")
-    await running

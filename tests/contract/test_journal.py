@@ -387,6 +387,16 @@ async def test_branches_and_jobs_are_kept_once_per_id(with_run: Journal) -> None
     assert await with_run.jobs("run-1") == (ended,)
 
 
+async def test_the_jobs_of_agents_are_found_by_when_they_were_over(with_run: Journal) -> None:
+    at = {"early": 99.9, "second": 150.0, "first": 100.0, "late": 200.0}
+    for id, over in at.items():
+        await with_run.save_job(a_job(id, agent="claude", state="ended", at=over, usage=Usage(usd=over)))
+    await with_run.save_job(a_job("check", state="ended", at=120.0))
+    await with_run.save_job(a_job("running", agent="claude"))
+    found = await with_run.jobs_over(since=100.0, until=200.0)
+    assert [(job.id, job.run, job.usage.usd) for job in found] == [("first", "run-1", 100.0), ("second", "run-1", 150.0)]
+
+
 async def test_evidence_never_changes_once_it_was_seen(with_run: Journal) -> None:
     await with_run.save_evidence("run-1", an_evidence())
     await with_run.save_evidence("run-1", an_evidence(exit=0, execution="PASSED"))

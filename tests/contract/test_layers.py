@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.layers_stage import KernelBench, Node, kernel_bench
+from tests.contract.layers_stage import KernelBench, Node, kernel_bench, walk
 from tests.contract.overlay_stage import Op, Seen
 
 from resolvent.adapters.workspace.objects import GITLINK
@@ -27,7 +27,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def shown_by(view: View) -> Seen:
     """What a view holds, in the kernel's words."""
     seen: Seen = {}
-    for node in view.walk():
+    for node in walk(view):
         if node.kind == "whiteout":
             continue
         content = view.link(node) if node.kind == "link" else b""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.contract.layers_stage import Bench, KernelBench, Node, kernel_bench
+from tests.contract.layers_stage import Bench, KernelBench, Node, kernel_bench, walk
 from tests.contract.overlay_stage import Op
 
 from resolvent.adapters.workspace.files import remove_tree
@@ -91,7 +91,7 @@ def test_pipes_sockets_and_devices_are_left_out_by_name(
     assert exported.skipped == tuple(special)
     assert exported.change and set(bench.tree(exported.change.commit)) == BASE.keys() - {b"src/app.py"}
     view = View([up])
-    assert [node.path.decode() for node in view.walk() if node.kind == "other"] == special
+    assert [node.path.decode() for node in walk(view) if node.kind == "other"] == special
     assert view.open(b"pipe") is None and view.open(b"src/app.py") is None
 
 
@@ -110,7 +110,7 @@ def test_a_tree_too_deep_is_refused_by_everyone(bench: Bench, base: str, up: Pat
     with pytest.raises(ExportRefused, match="200 directories deep"):
         squash([up], tmp_path / "one")
     with pytest.raises(ExportRefused, match="200 directories deep"):
-        list(View([up]).walk())
+        list(walk(View([up])))
     assert View([up]).find(b"/".join([b"d"] * 3000)) is None
 
 
@@ -336,7 +336,7 @@ def test_whiteouts_of_the_newer_form_hide_too(kernel: KernelBench) -> None:
     expected = kernel.kernel.see(upper, base)
     assert b"src/app.py" not in expected and b"src/deep/er/x.py" in expected
     view = View(kernel.kernel.up(upper, base))
-    assert {node.path for node in view.walk() if node.kind != "whiteout"} == expected.keys()
+    assert {node.path for node in walk(view) if node.kind != "whiteout"} == expected.keys()
     assert view.find(b"src/app.py") is None
     squash(kernel.kernel.up(upper), *kernel.kernel.up(one))
     assert kernel.kernel.see(one, base) == expected
@@ -368,7 +368,7 @@ def test_layers_are_squashed_onto_another_disk_by_copying(kernel: KernelBench) -
         squash(kernel.kernel.up(*names), Path(other))
         after = View([Path(other)])
         told = [
-            [(n.path, n.kind, n.status.st_mode, n.status.st_mtime_ns, n.status.st_uid, n.opaque) for n in view.walk()]
+            [(n.path, n.kind, n.status.st_mode, n.status.st_mtime_ns, n.status.st_uid, n.opaque) for n in walk(view)]
             for view in (before, after)
         ]
         fd = after.open(b"suid")
@@ -397,7 +397,7 @@ def test_a_file_with_as_many_names_as_it_can_have_is_copied(up: Path, tmp_path: 
 UNPRIVILEGED = """
 import os, sys
 from pathlib import Path
-from tests.contract.layers_stage import Bench
+from tests.contract.layers_stage import Bench, walk
 from resolvent.adapters.workspace.squash import squash
 from resolvent.adapters.workspace.view import View
 
@@ -422,11 +422,11 @@ lock()
 (top / "one").mkdir()
 squash([up], top / "one")
 assert (top / "one").stat().st_mode & 0o7777 == 0, "the mode of the top is another"
-told = {node.path.decode(): node.status.st_mode & 0o7777 for node in View([top / "one"]).walk()}
+told = {node.path.decode(): node.status.st_mode & 0o7777 for node in walk(View([top / "one"]))}
 assert told == MODES, told
 change = bench.export(top / "one", base=base).change
 assert change and set(bench.tree(change.commit)) == {b"a", b"locked/b", b"locked/new", b"locked/in/x", b"zero"}
-told = {node.path.decode(): node.status.st_mode & 0o7777 for node in View([top / "one"]).walk() if node.kind == "file"}
+told = {node.path.decode(): node.status.st_mode & 0o7777 for node in walk(View([top / "one"])) if node.kind == "file"}
 assert told.items() <= MODES.items(), f"locked no more: {told}"
 unlock()
 lock()

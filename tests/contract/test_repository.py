@@ -10,6 +10,8 @@ import pytest
 from tests.contract.workspace_stage import WHEN, WHO, Stage, link, script, staged, text
 
 from resolvent.adapters.git import Git, GitError
+from resolvent.adapters.workspace import repository as repository_module
+from resolvent.adapters.workspace.repository import TrustedRepository
 from resolvent.domain.change import Change
 from resolvent.errors import NotFound, StoreBusy, UsageError
 from resolvent.ports import Repository
@@ -84,6 +86,33 @@ async def test_a_diff_shows_text_and_notes_what_is_binary(stage: Stage, reposito
     assert "Binary files /dev/null and b/bin differ" in patch
     assert "+/etc" in patch and "deleted file mode 100644" in patch
     assert await repository.diff(base, base) == ""
+
+
+async def test_a_patch_that_nobody_could_read_is_cut_and_says_so(
+    stage: Stage, repository: Repository, base: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_module, "MAX_PATCH", 1 << 20)
+    long = await stage.commit({"a.txt": text("".join(f"line {number}\n" for number in range(300_000)))})
+    patch = await repository.diff(base, long)
+    *lines, last = patch.splitlines()
+    assert last == "... cut: the patch is longer than 1 MiB" and len(patch) < (1 << 20) + 100
+    assert lines[-1].startswith("+line ") and lines[-1] == f"+line {int(lines[-2].split()[-1]) + 1}"
+    short = await stage.commit({"a.txt": text("x\n" * 1000)})
+    assert "cut" not in await repository.diff(base, short)
+
+
+@pytest.mark.parametrize("left", ["", "../../upstream.git/obj"])
+async def test_a_repository_whose_way_to_the_forges_objects_was_torn_finds_it_again(
+    stage: Stage, repository: Repository, base: Change, left: str
+) -> None:
+    borrowed = repository.path / "objects/info/alternates"
+    whole = borrowed.read_text()
+    borrowed.write_text(left)
+    await TrustedRepository.open(repository.path)
+    assert borrowed.read_text() == whole and [path.name for path in borrowed.parent.iterdir()] == ["alternates"]
+    inode = borrowed.stat().st_ino
+    await TrustedRepository.open(repository.path)
+    assert borrowed.stat().st_ino == inode
 
 
 async def test_no_driver_and_no_attribute_decides_what_a_diff_shows(

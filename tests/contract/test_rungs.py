@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -331,6 +332,18 @@ async def test_a_way_to_the_network_is_noticed(monkeypatch: pytest.MonkeyPatch, 
     assert failure == Failure(kind="leaking", said="reach the network")
 
 
+async def test_a_probe_that_is_broken_off_leaves_no_job_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    monkeypatch.setattr(probing, "SCRIPT", f"echo $$ > {tmp_path}/gate; exec sleep 1000")
+    probe = asyncio.create_task(probing.attempt(NoWalls(kind="landlock"), tmp_path / "sandbox", layered=False))
+    job = os.pidfd_open(int(await asyncio.to_thread((tmp_path / "gate").read_text)))
+    probe.cancel()
+    await asyncio.gather(probe, return_exceptions=True)
+    assert probe.cancelled() and select.select([job], [], [], 0)[0]
+    assert list((tmp_path / "sandbox/scratch").iterdir()) == []
+    os.close(job)
+
+
 @pytest.mark.parametrize("reach", ["bash", "python"])
 @pytest.mark.parametrize("port", ["tcp", "udp"])
 def test_what_tries_the_network_would_get_there(reach: str, port: str) -> None:
@@ -377,6 +390,15 @@ async def test_an_old_or_broken_bubblewrap_gives_way_to_the_wheel(tmp_path: Path
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho bubblewrap 0.8.0\n")
     found = await discover(str(tmp_path))
     assert isinstance(found, Bubblewrap) and (found.origin, found.version) == ("system", "0.8.0")
+
+
+async def test_a_bubblewrap_that_never_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resolvent.adapters.workspace.bubblewrap.find_spec", lambda _: None)
+    monkeypatch.setattr("resolvent.adapters.workspace.bubblewrap.PATIENCE_S", 0.2)
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexec sleep 1000\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    found = await asyncio.wait_for(discover(str(tmp_path)), 20)
+    assert isinstance(found, Trouble) and "does not run: it does not end" in found.why
 
 
 async def test_an_old_bubblewrap_alone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

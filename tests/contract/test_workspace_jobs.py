@@ -231,6 +231,29 @@ async def test_work_that_only_a_child_still_has_is_kept(stage: Stage, base: Chan
     assert ref and await stage.repository.change(ref) == change
 
 
+async def test_work_that_the_parent_has_overwritten_is_kept(stage: Stage, base: Change) -> None:
+    parent = await stage.workspace.root(base, id="parent")
+    await stage.inside(parent, writing("new.py", "first"))
+    children = [await stage.workspace.fork(parent, id=id) for id in ("one", "two")]
+    await stage.inside(parent, writing("new.py", "second"))
+    for child in children:
+        ref = await stage.workspace.delete(child.id)
+        assert ref and (await stage.tree(await stage.repository.change(ref)))[b"new.py"] == text("first")
+        # What nobody wrote to since is sealed: it must not matter whether the parent is.
+        await stage.workspace.snapshot(parent)
+
+
+async def test_the_commit_of_a_fork_that_was_rebuilt_from_it_is_kept(stage: Stage, base: Change) -> None:
+    parent = await stage.workspace.root(base, id="parent")
+    await stage.inside(parent, writing("new.py"))
+    change = await stage.workspace.export(parent, message="m", at=1)
+    assert change
+    await stage.workspace.drop(parent.id)
+    child = await stage.workspace.fork(parent.model_copy(update={"commit": change.commit}), id="child")
+    ref = await stage.workspace.delete(child.id)
+    assert ref and await stage.repository.change(ref) == change
+
+
 async def test_a_branch_that_cannot_be_kept_is_not_deleted(stage: Stage, base: Change) -> None:
     branch = await stage.workspace.root(base, id="r")
     await stage.inside(

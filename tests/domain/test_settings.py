@@ -323,11 +323,13 @@ def test_the_template_shows_every_setting_and_changes_none(repository: Path) -> 
 
 
 def test_the_examples_of_the_template_are_themselves_valid(repository: Path) -> None:
-    text = re.sub(r"^# ?(?=[a-z_]+ = |\[agents)", "", template(), flags=re.M)
+    text = re.sub(r"^# ?(?=[a-z_]+ = |\[agents|\[prices)", "", template(), flags=re.M)
     found = loaded(repository, text)
     assert found.forge.token == "$GITHUB_TOKEN"
     assert found.sandbox.memory == 4 << 30
     assert found.agents.defined["mine"].idle == 1200
+    assert found.agents.defined["claude"].fallback == "codex"
+    assert found.prices.own["gpt-5"].output == 10.0
 
 
 @pytest.mark.spec("A1")

@@ -12,7 +12,7 @@ import pytest_asyncio
 from resolvent.adapters.workspace.confine import Walls
 from resolvent.domain.job import Job
 from resolvent.errors import NoSandbox
-from resolvent.testing.escape import git, leaving, reaching, suite, taking, touching
+from resolvent.testing.escape import answering, git, leaving, reaching, suite, taking, touching
 from resolvent.testing.escape.arena import Arena, Attack, limited, same
 from tests.contract.programs import change_program
 
@@ -51,8 +51,11 @@ async def test_on_the_other_rungs_the_walls_hold_as_well(tmp_path: Path, rung: s
             results = [await suite.tried(attack, arena) for attack in attacks]
     except NoSandbox as error:
         pytest.skip(error.message)
-    assert [(result.attack, result.said) for result in results if result.verdict == "ESCAPED"] == []
-    assert sum(result.verdict == "SAFE" for result in results) >= 25
+    # Landlock stops some of it in part only, and some of it is not possible there.
+    fine = ("SAFE", "LIMITED", "NOT TRIED") if rung == "landlock" else ("SAFE",)
+    odd = [one for one in results if one.verdict not in NOT_SAFE.get(one.attack, fine)]
+    assert [(one.attack, one.verdict, one.said) for one in odd] == []
+    assert sum(one.verdict == "SAFE" for one in results) >= 25
 
 
 def test_every_attack_has_a_name_of_its_own_and_a_defence() -> None:
@@ -232,7 +235,7 @@ async def test_what_breaks_us_or_makes_us_wait_is_an_escape(tmp_path: Path, monk
     assert stuck.verdict == "ESCAPED" and "still waits" in stuck.said
 
 
-async def test_a_box_that_cannot_be_built_is_not_tried_and_says_why(tmp_path: Path) -> None:
+async def test_a_box_that_cannot_be_built_shows_nothing_and_says_why(tmp_path: Path) -> None:
     def broken(job: Job) -> Job:
         assert job.box is not None
         return job.model_copy(update={"box": job.box.model_copy(update={"bwrap": "/nonexistent/bwrap"})})
@@ -240,7 +243,7 @@ async def test_a_box_that_cannot_be_built_is_not_tried_and_says_why(tmp_path: Pa
     async with Arena.open(tmp_path, rung="overlay") as arena:
         arena.weaken = broken
         result = await suite.tried(suite.ATTACKS[0], arena)
-    assert result.verdict == "NOT TRIED" and "the box cannot be built" in result.said
+    assert result.verdict == "BROKEN" and "the box cannot be built" in result.said
 
 
 async def test_nothing_is_left_of_the_arena_but_what_surrounded_it(tmp_path: Path) -> None:
@@ -256,3 +259,34 @@ def test_the_last_line_counts_every_verdict() -> None:
     proof = suite.Proof("overlay", 1, tuple(dataclasses.replace(row, verdict=one) for one in verdicts))  # type: ignore[arg-type]
     assert proof.summary == "6 attacks, 1 escaped, 2 limited, 1 flagged, 1 not tried"
     assert len(proof.escaped) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "holds"),
+    [
+        (("SAFE", "LIMITED", "FLAGGED", "NOT TRIED"), True),
+        (("SAFE", "ESCAPED"), False),
+        (("SAFE", "BROKEN"), False),
+        (("NOT TRIED", "NOT TRIED"), False),
+    ],
+)
+def test_walls_hold_when_something_was_tried_and_all_of_it_failed(verdicts: tuple[str, ...], holds: bool) -> None:
+    row = suite.Result("a", "d", "SAFE", "", 1)
+    proof = suite.Proof("overlay", 1, tuple(dataclasses.replace(row, verdict=one) for one in verdicts))  # type: ignore[arg-type]
+    assert proof.holds is holds
+    assert proof.summary.endswith(", 1 broken") == ("BROKEN" in verdicts)
+
+
+async def test_a_watchdog_that_is_asleep_is_an_escape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taking, "LATE_DISK", -taking.DISK)
+    result = await verdict(tmp_path, next(attack.attempt for attack in taking.ATTACKS if attack.name == "disk fill"))
+    assert result.verdict == "ESCAPED" and "MiB over" in result.said
+
+
+async def test_a_bundle_that_is_taken_is_an_escape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def takes(*_: object, **__: object) -> str:
+        return "refs/agents/x"
+
+    monkeypatch.setattr(answering, "take_bundle", takes)
+    result = await verdict(tmp_path, answering.odd_bundle)
+    assert (result.verdict, result.said) == ("ESCAPED", "only 0 of 3 refused")

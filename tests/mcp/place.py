@@ -53,6 +53,7 @@ class Place:
     directory: Path
     manner: tuple[str, ...] = ()
     servers: list["Server"] = field(default_factory=list)
+    extra: dict[str, str] = field(default_factory=dict)
 
     @property
     def project(self) -> Path:
@@ -68,7 +69,7 @@ class Place:
             "PATH": os.environ["PATH"],
             "HOME": str(self.directory / "home"),
             "RESOLVENT_HOME": str(self.state),
-        }
+        } | self.extra
 
     def set_up(self) -> "Place":
         self.project.mkdir()

@@ -134,7 +134,9 @@ def test_an_address_that_others_can_reach_takes_a_token(place: Place, address: s
     assert said.returncode == 2 and "that takes a token" in said.stderr and "--token-file" in said.stderr
 
 
-@pytest.mark.parametrize("address", ["x", "127.0.0.1", "127.0.0.1:99999", "a:b:1", "no-such-host.invalid:80", "[::1"])
+@pytest.mark.parametrize(
+    "address", ["x", "127.0.0.1", "127.0.0.1:99999", "a:b:1", "no-such-host.invalid:80", "[::1", "a..b:80"]
+)
 def test_what_is_no_address_is_refused(place: Place, address: str) -> None:
     said = start(place, "--http", address)
     assert said.returncode == 2 and "next:" in said.stderr and "Traceback" not in said.stderr
@@ -160,6 +162,9 @@ def test_a_token_file_that_others_can_read_is_refused(place: Place) -> None:
     file.chmod(0o644)
     said = start(place, "--http", "127.0.0.1:0", "--token-file", str(file))
     assert said.returncode == 2 and "chmod 600" in said.stderr
+    os.mkfifo(place.directory / "pipe", 0o600)
+    said = start(place, "--http", "127.0.0.1:0", "--token-file", str(place.directory / "pipe"))
+    assert said.returncode == 2 and "is no regular file" in said.stderr
     said = start(place, "--http", "127.0.0.1:0", "--token-file", str(place.directory / "none"))
     assert said.returncode == 2 and "cannot be read" in said.stderr
 
@@ -182,3 +187,8 @@ def test_with_a_token_only_its_holder_may_call(place: Place) -> None:
 def test_the_token_may_come_from_the_environment(place: Place) -> None:
     said = start(place, "--http", "0.0.0.0:0", RESOLVENT_MCP_TOKEN="short")
     assert said.returncode == 2 and "$RESOLVENT_MCP_TOKEN holds no token" in said.stderr and "short" not in said.stderr
+    token = "from-the-environment-0123456789"
+    place.extra["RESOLVENT_MCP_TOKEN"] = token
+    server = place.serve("--http", "0.0.0.0:0")
+    assert status(server) == 401
+    assert status(server, authorization=f"Bearer {token}") == 200

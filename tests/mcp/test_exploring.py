@@ -1,6 +1,7 @@
 """Explorations inside one process, where the moments between two steps can be held still."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from resolvent.branching import Branching
 from resolvent.domain.exploration import Exploration
 from resolvent.domain.job import Branch
 from resolvent.domain.record import AgentChoice
-from resolvent.errors import NoSandbox, NotFound, UsageError
+from resolvent.errors import ExportRefused, NoSandbox, NotFound, UsageError
 from resolvent.exploring import Asked, Explorer
 from resolvent.mcp import tools
 from resolvent.mcp.arguments import Output
@@ -177,7 +178,7 @@ async def test_every_rung_explores_and_forks(place: Place, rung: str) -> None:
             assert await explorer.read_file(child.id, 'ö\n"') == b"1\n"
             assert (await explorer.diff(child.id)).paths == ('ö\n"',)
             await explorer.delete(child.id)
-            assert await explorer.delete(parent.id)
+            assert (await explorer.delete(parent.id)).rescue
     except NoSandbox as missing:
         pytest.skip(missing.message)
 
@@ -196,7 +197,7 @@ async def test_where_branches_are_copies_a_fork_waits_for_the_prompt_that_runs(p
         (doomed,) = await explorer.explore(Asked(prompts=(GATE,), parent=parent.id))
         await asyncio.to_thread(place.at_gate, doomed.id)
         (waiting,) = await explorer.explore(Asked(prompts=("true",), parent=doomed.id))
-        assert await explorer.delete(waiting.id) is None
+        assert (await explorer.delete(waiting.id)).rescue == ""
 
 
 async def test_a_branch_whose_files_somebody_removed_is_not_forked_from_the_bare_commit(explorer: Explorer) -> None:
@@ -209,16 +210,20 @@ async def test_a_branch_whose_files_somebody_removed_is_not_forked_from_the_bare
         (child,) = await explorer.explore(Asked(prompts=("cat file",), parent=ref or ""))
         await ended(explorer, child.id)
         assert await explorer.output(child.id) == "kept\n"
-        assert await explorer.delete(parent.id) is None
+        assert (await explorer.delete(parent.id)).rescue == ref
 
 
 async def test_work_that_cannot_be_kept_is_not_deleted(explorer: Explorer) -> None:
     async with working(explorer):
         (row,) = await explorer.explore(Asked(prompts=("mkdir -p sub/.git; echo x > sub/.git/config",)))
         await ended(explorer, row.id)
-        with pytest.raises(UsageError, match="could not be deleted"):
+        with pytest.raises(ExportRefused, match="could not be deleted") as refused:
             await explorer.delete(row.id)
-        assert (await explorer.branch(row.id)).status == "succeed"
+        assert refused.value.hint == f"resolvent branch rm --discard {row.id}"
+        found = await explorer.branch(row.id)
+        assert (found.status, found.status_text, found.error) == ("succeed", "answered", "")
+        answer, failed = await Tools(explorer).call("delete_branch", {"branch_id": row.id})
+        assert failed and answer["error"].startswith("409: ")
 
 
 async def test_housekeeping_spares_what_somebody_works_in_or_is_about_to_fork(place: Place) -> None:
@@ -277,9 +282,12 @@ async def test_progress_of_a_deleted_branch_is_not_recorded(tmp_path: Path) -> N
 
 
 def test_ids_sort_by_time_and_never_meet() -> None:
+    before = time.time_ns() // 1_000_000
     ids = [new_id() for _ in range(1000)]
+    after = time.time_ns() // 1_000_000
     assert len(set(ids)) == 1000
-    assert [id[:8] for id in ids] == sorted(id[:8] for id in ids)
+    moments = [int(id.replace("-", "")[:12], 16) for id in ids]
+    assert before <= moments[0] and moments == sorted(moments) and moments[-1] <= after
 
 
 async def test_two_commands_in_one_branch_never_share_a_job(place: Place) -> None:
@@ -296,7 +304,7 @@ async def test_two_commands_in_one_branch_never_share_a_job(place: Place) -> Non
 async def test_even_all_of_the_output_is_no_more_than_an_answer_can_hold(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "MAX_OUTPUT_CHARACTERS", 10)
+    monkeypatch.setattr(tools, "MAX_CHARACTERS", 10)
     async with exploring(place) as explorer, working(explorer):
         (row,) = await explorer.explore(Asked(prompts=("echo 123456789 123456789",)))
         await ended(explorer, row.id)

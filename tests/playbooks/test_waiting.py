@@ -23,7 +23,8 @@ TASK = Task(run="r1", step="fix", attempt=1, turn=1, prompt="", json_schema="{}"
 
 def impatient(world: World) -> World:
     """The pauses of a second or more are somebody else's test."""
-    return replace(world, backoff=Backoff(first_s=0.001, tries=3))
+    quick = Backoff(first_s=0.001, tries=3)
+    return replace(world, backoff=quick, patience=quick)
 
 
 @pytest.mark.conforms("S0.47")

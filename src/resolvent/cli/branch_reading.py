@@ -33,7 +33,8 @@ async def _log(directory: Path | None, name: str, *, unsafe: bool, json: bool) -
             return
         terminal, whole = stdout(), True
         for command in commands:
-            head = f"── {one_line(shlex.join(command.argv))} · {_ended(command)} ──"
+            words = one_line(shlex.join(command.argv)) or "a command that was not written down"
+            head = f"── {words} · {_ended(command)} ──"
             terminal.say(*([] if whole else [""]), terminal.paint(head, "bold"))
             printed = _printed(command)
             whole = not printed or printed.endswith(b"\n")

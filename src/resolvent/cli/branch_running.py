@@ -93,7 +93,11 @@ def _message(job: Job, exit: JobExit, output: Path) -> str:
 
 def _not_found(program: str, output: Path) -> bool:
     # The shell that begins every command in a box says so, and nothing else was printed then.
-    said = output.read_bytes()[: len(os.fsencode(program)) * 2 + 100] if output.exists() else b""
+    try:
+        with output.open("rb") as file:
+            said = file.read(len(os.fsencode(program)) * 2 + 100)
+    except FileNotFoundError:
+        return False
     return said.count(b"\n") == 1 and said.endswith(b"not found\n") and os.fsencode(program) in said
 
 
@@ -106,7 +110,7 @@ async def _show(output: Path, *, until: "asyncio.Future[JobExit]", caught: list[
         while True:
             done = until.done()
             if not caught:
-                at = await asyncio.to_thread(_print_from, output, at, caught=caught)
+                at = await asyncio.to_thread(_print_from, output, at, caught=caught, last=done)
             if done:
                 break
             rung = asyncio.ensure_future(bell.get())
@@ -116,18 +120,31 @@ async def _show(output: Path, *, until: "asyncio.Future[JobExit]", caught: list[
         await asyncio.to_thread(_print_last, output, at)
 
 
-def _print_from(output: Path, at: int, *, caught: list[int]) -> int:
+def _print_from(output: Path, at: int, *, caught: list[int], last: bool) -> int:
     try:
         with output.open("rb") as file:
             file.seek(at)
             while not caught and (chunk := file.read(CHUNK)):
-                # Whole lines if there are any: half a character would be shown as none.
-                whole = chunk.rfind(b"\n") + 1 if len(chunk) == CHUNK else 0
-                pour(chunk[: whole or CHUNK])
-                file.seek((whole or len(chunk)) - len(chunk), os.SEEK_CUR)
+                # Half a character would be shown as none: its rest is waited for, unless nothing more comes.
+                whole = len(chunk) if last and len(chunk) < CHUNK else whole_characters(chunk)
+                pour(chunk[:whole])
+                file.seek(whole - len(chunk), os.SEEK_CUR)
+                if not whole:
+                    break
             return file.tell()
     except FileNotFoundError:
         return at
+
+
+def whole_characters(chunk: bytes) -> int:
+    """How many of these bytes there are before a character of UTF-8 that has only begun at their end."""
+    for back, byte in enumerate(reversed(chunk[-3:]), start=1):
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(chunk) - back if needed > back else len(chunk)
+        if byte < 0x80:
+            break
+    return len(chunk)
 
 
 def _print_last(output: Path, at: int) -> None:

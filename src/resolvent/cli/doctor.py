@@ -22,12 +22,12 @@ def doctor(json: Json = False, directory: Directory = None) -> None:
     from resolvent.cli.place import run
     from resolvent.cli.probing import probe
 
-    probes = run(probe(directory))
+    probes, agents = run(probe(directory))
     sound = all(item["state"] != "fault" for item in probes)
     if json:
         from resolvent.cli.words import emit
 
-        emit({"sound": sound, "probes": probes})
+        emit({"sound": sound, "probes": probes, "agents": agents})
     else:
         _print(probes)
     raise typer.Exit(0 if sound else 2)

@@ -52,7 +52,7 @@ async def sandbox(home: Home) -> list[Probe]:
     except ResolventError as error:
         return [fault("sandbox", error)]
     lines = [_standing(rung), *_missed(rung.tried)]
-    lines += [found("sandbox lost", what, state="note") for what in _lost(rung)]
+    lines += [found("sandbox lost", what, state="note") for what in _lost(rung, quota=home.settings.sandbox.quota)]
     return [*lines, *_jobs(rung, environ=home.environ)] if rung.kind else lines
 
 
@@ -74,8 +74,10 @@ def _missed(tried: "tuple[Trial, ...]") -> list[Probe]:
     return lines
 
 
-def _lost(rung: "Rung") -> list[str]:
+def _lost(rung: "Rung", *, quota: int | None) -> list[str]:
     lost = list(LOSES[rung.name])
+    if quota is not None and not rung.overlay:
+        lost.append("sandbox.quota is not kept: copies are removed by their age alone")
     if rung.name == "memory":
         about = os.statvfs(rung.sandbox)
         lost.append(

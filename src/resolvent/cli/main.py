@@ -17,10 +17,10 @@ from resolvent.places import environment, skip_plugins
 BROKEN = 70
 # In the order of the help; each module hangs its commands on the application.
 COMMANDS = (
-    "demo", "init", "doctor", "resolve", "runs", "show", "watch", "logs", "decide", "again",
+    "demo", "init", "doctor", "agent", "resolve", "runs", "show", "cost", "watch", "logs", "decide", "again",
     "branch", "serve", "mcp", "issue", "pull", "schema", "prove",
 )  # fmt: skip
-GROUPS = {"branch": "branch", "issue": "issue", "pull": "pr", "prove": "prove"}
+GROUPS = {"agent": "agent", "branch": "branch", "issue": "issue", "pull": "pr", "prove": "prove"}
 
 
 def _version(wanted: bool) -> None:

@@ -54,12 +54,15 @@ async def _serve(
             told = f"the branch server needs the library {missing.name}"
             raise ConfigError(told, hint="pip install 'resolvent[mcp]'") from missing
         explorer = await Explorer.open(app.home, unsafe=unsafe)
-        if listener is None:
-            await _speak(explorer)
-        else:
-            print(listener.url, flush=True)
-            await serve_http(explorer, listener)
-        await explorer.close()
+        try:
+            if listener is None:
+                await _speak(explorer)
+            else:
+                await explorer.prepare()
+                print(listener.url, flush=True)
+                await serve_http(explorer, listener)
+        finally:
+            await explorer.close()
 
 
 async def _speak(explorer: "Explorer") -> None:
@@ -78,9 +81,15 @@ async def _speak(explorer: "Explorer") -> None:
         stderr().say(f"speaking MCP over standard input, which is for programs; for HTTP: {EXAMPLE}")
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, leave, 0)
+    code = 1
     try:
         await serve_stdio(explorer)
+        code = 0
     except ResolventError as error:
         stderr().say(f"error: {clean(error.message)}")
-        leave(error.exit_code)
-    leave(0)
+        code = error.exit_code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        raise
+    finally:
+        leave(code)

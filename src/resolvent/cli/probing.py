@@ -3,38 +3,37 @@
 import asyncio
 import platform
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from resolvent.cli.agent_probing import agent_probes, agents_seen
 from resolvent.cli.diagnosis import Probe, fault, found
 from resolvent.cli.ladder import sandbox
 from resolvent.cli.place import repository
 from resolvent.cli.sights import sights
-from resolvent.domain.job import Task
 from resolvent.errors import ConfigError, ResolventError
 from resolvent.places import environment
-from resolvent.settings import ROLES, agent_choice
 from resolvent.wiring import Home
 
 OLDEST_GIT = (2, 38)
 
 
-async def probe(directory: Path | None) -> list[Probe]:
-    """Everything, as far as it can be looked at; what is broken does not hide the rest."""
+async def probe(directory: Path | None) -> tuple[list[Probe], list[dict[str, Any]]]:
+    """Everything, as far as it can be looked at, and each agent; what is broken does not hide the rest."""
     git = await _git()
     told = [git, found("python", f"{platform.python_version()}")]
     try:
         home = Home.of(repository(directory), environ=environment())
     except ResolventError as error:
-        return [*told, fault("configuration" if isinstance(error, ConfigError) else "repository", error)]
+        return [*told, fault("configuration" if isinstance(error, ConfigError) else "repository", error)], []
     told += [found("repository", str(home.repository)), found("state", str(home.state))]
     try:
-        told += [await _store(home), *await sandbox(home), *sights(home)]
+        told += [await _store(home), *await sandbox(home), *await sights(home)]
         # Without a git that works, all it would say is that.
         told += [await _forge(home)] if git["state"] == "ok" else []
-        told += [_agent(home, role) for role in ROLES]
-        return [*told, _checks(home)]
+        agents = await agents_seen(home)
+        told += await agent_probes(home, agents)
+        return [*told, _checks(home)], [one.model_dump(mode="json") for one in agents]
     finally:
         await home.close()
 
@@ -70,28 +69,6 @@ async def _forge(home: Home) -> Probe:
         return found("forge", f"local, {forge.path}")
     except ResolventError as error:
         return fault("forge", error)
-
-
-def _agent(home: Home, role: Any) -> Probe:
-    """Asks for the very process that a run would start, and starts nothing."""
-    try:
-        choice = agent_choice(home.settings, role)
-        agent = home.agent(choice)
-        with tempfile.TemporaryDirectory() as scratch:
-            task = Task(
-                run="doctor",
-                step="doctor",
-                attempt=1,
-                turn=1,
-                prompt="",
-                json_schema="{}",
-                directory=scratch,
-                inside=scratch,
-            )
-            job = agent.job(task, id="doctor")
-    except ResolventError as error:
-        return fault(f"agent {role}", error)
-    return found(f"agent {role}", f"{choice.name}: {' '.join(job.argv)}")
 
 
 def _checks(home: Home) -> Probe:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 from resolvent.cli.report import EXECUTION_STYLES, TRIAGE
 from resolvent.cli.terminal import Terminal, cells, fit, one_line
-from resolvent.cli.words import seconds, short
+from resolvent.cli.words import clock_time, seconds, short
 from resolvent.domain import events
 from resolvent.domain.events import Recorded
 
+AboutAgents = events.AgentParked | events.AgentReplaced | events.AgentNoticed | events.BudgetWarned
 # What only keeps the books is not worth a line of its own, unless it fails.
 QUIET_VERBS = ("comment", "observe")
 TITLE_WIDTH = 30
@@ -53,8 +54,21 @@ class Progress:
                 yield from self._finished(finished, recorded.at)
             case events.StepRetried() as again:
                 yield self.line("●", "again", f"attempt {again.attempt}: {again.reason}", style="yellow")
+            case events.AgentParked() | events.AgentReplaced() | events.AgentNoticed() | events.BudgetWarned():
+                yield self._about_agents(recorded.event)
             case _:
                 yield from self._decided(recorded)
+
+    def _about_agents(self, event: AboutAgents) -> str:
+        match event:
+            case events.AgentParked(agent=agent, until=until, reason=reason):
+                return self.line("●", f"{agent} waits", f"until {clock_time(until)}: {reason}", style="yellow")
+            case events.AgentReplaced(agent=agent, by=by, reason=reason):
+                return self.line("●", f"{by} instead of {agent}", reason, style="yellow")
+            case events.AgentNoticed(agent=agent, text=text):
+                return self.line("●", f"{agent} noticed", text, style="yellow")
+            case events.BudgetWarned(scope=scope, spent_usd=spent, limit_usd=limit):
+                return self.line("●", "money", f"the {scope} has spent ${spent:.2f} of ${limit:.2f}", style="yellow")
 
     def _job(self, job: events.JobStarted) -> Iterator[str]:
         self.agents[job.step] = job.agent

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from resolvent.testing.escape.suite import Proof
 
 app = typer.Typer(help="Self-tests that print a table: what was tried, and what came of it.", no_args_is_help=True)
-STYLES = {"SAFE": "green", "ESCAPED": "bold red", "LIMITED": "yellow", "FLAGGED": "yellow", "NOT TRIED": "cyan"}
+STYLES = {
+    "SAFE": "green",
+    "ESCAPED": "bold red",
+    "LIMITED": "yellow",
+    "FLAGGED": "yellow",
+    "NOT TRIED": "cyan",
+    "BROKEN": "bold red",
+}
 
 
 @app.command()
@@ -60,7 +67,10 @@ def sandbox(
     only: str = typer.Option("", metavar="TEXT", help="Only attacks with this text in their names."),
     as_json: bool = typer.Option(False, "--json", help="Print the results as JSON."),
 ) -> None:
-    """Try to get out of a branch, in every way of the threat table, on this machine; exit 1 if one succeeds."""
+    """Try to get out of a branch, in every way of the threat table, on this machine.
+
+    Exit 1: one succeeded, one that is possible here could not be made, or nothing was tried at all.
+    """
     from resolvent.cli.place import run
 
     if directory is not None and not directory.is_dir():
@@ -91,7 +101,7 @@ async def _sandbox(directory: Path, rung: str, only: str, as_json: bool) -> int:
     else:
         print("\r" if live else "", end="")
         _print(proof)
-    return 1 if proof.escaped else 0
+    return 0 if proof.holds else 1
 
 
 def _print(proof: "Proof") -> None:

@@ -1,15 +1,11 @@
-"""resolvent show, diff, evidence and cost: what the record says of a run."""
+"""resolvent show, diff and evidence: what the record says of a run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from resolvent.cli.options import Directory, Json, RunName
 from resolvent.cli.root import app
-
-if TYPE_CHECKING:
-    from resolvent.cli.terminal import Cell
 
 
 @app.command()
@@ -97,35 +93,3 @@ async def _evidence(directory: Path | None, name: str, json: bool) -> None:
     terminal.say(*report.evidence(terminal, document), "")
     for item in {item["check"]: item for item in document["evidence"]}.values():
         terminal.say(terminal.paint(f"  {one_line(item['check'])}: ", "dim") + one_line(item["command"]))
-
-
-@app.command()
-def cost(name: RunName = "last", json: Json = False, directory: Directory = None) -> None:
-    """List what the agents of a run say they spent, step by step."""
-    from resolvent.cli.place import run
-
-    run(_cost(directory, name, json))
-
-
-async def _cost(directory: Path | None, name: str, json: bool) -> None:
-    from resolvent import reading
-    from resolvent.cli.place import opened
-    from resolvent.cli.terminal import stdout
-    from resolvent.cli.words import count, emit, money, seconds
-
-    async with opened(directory) as app:
-        row = await app.run(name)
-        steps, document = await reading.cost(app, row), await app.document(row.id)
-    total = document["cost"]
-    if json:
-        emit({"run": row.id, "steps": [step.model_dump(mode="json") for step in steps], "total": total})
-        return
-    rows: list[list[Cell]] = [[(word, "dim") for word in ("step", "agent", "seconds", "usd", "tokens in", "out")]]
-    for step in steps:
-        used = step.usage
-        tokens = (count(used.input_tokens), count(used.output_tokens))
-        rows.append([step.step, (step.agent, "dim"), seconds(step.seconds), money(used.usd), *tokens])
-    tokens = (count(total["input_tokens"]), count(total["output_tokens"]))
-    whole = sum(step.seconds for step in steps)
-    rows.append([("total", "bold"), "", seconds(whole), (money(total["usd"]), "bold"), *tokens])
-    stdout().say(*stdout().table(rows, align="=<>>>>"))

@@ -4,17 +4,19 @@ import os
 from collections.abc import Iterator
 
 from resolvent.cli.diagnosis import Probe, found
+from resolvent.errors import ResolventError
 from resolvent.wiring import PLAIN_PATH, Home
 
 READS, NETWORK = "box reads", "box network"
 EDIT = "add what checks need to sandbox.reads in resolvent.toml"
+STRONGER = "mend what the sandbox lacks, above"
 
 
-def sights(home: Home) -> list[Probe]:
+async def sights(home: Home) -> list[Probe]:
     """Nothing where there are no boxes."""
     if home.settings.sandbox.rung == "plain":
         return []
-    return [_reads(home), *_places(home), _network(home), *_left_out(home)]
+    return [_reads(home), *_places(home), await _network(home), *_left_out(home)]
 
 
 def _reads(home: Home) -> Probe:
@@ -51,9 +53,19 @@ def _judged(home: Home, path: str, *, key: str) -> Iterator[Probe]:
         yield found(key, what, state="note", fix=f"name single directories in {key}")
 
 
-def _network(home: Home) -> Probe:
-    named = home.settings.sandbox.network
-    return found(NETWORK, f"{', '.join(named)} and nothing else" if named else "none")
+async def _network(home: Home) -> Probe:
+    named = ", ".join(home.settings.sandbox.network)
+    if named and await _kind(home) == "landlock":
+        return found(NETWORK, f"none: {named} cannot be reached from this rung", state="note", fix=STRONGER)
+    return found(NETWORK, f"{named} and nothing else" if named else "none")
+
+
+async def _kind(home: Home) -> str | None:
+    try:
+        return (await home.rung()).kind
+    except ResolventError:
+        # That is said elsewhere; here it is what boxes would show if there were any.
+        return None
 
 
 def _left_out(home: Home) -> Iterator[Probe]:

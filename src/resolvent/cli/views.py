@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from resolvent.app import App
+    from resolvent.cli.transcripts import LastWords
 
 MOST_STEPS, MOST_LINES = 6, 5
 TAIL_BYTES = 8192
+# Of what an agent did before somebody looked, so much per frame is caught up with.
+CATCH_UP_BYTES = 4 << 20
 # A frame at most this often; the seconds go on when nothing else happens.
 FRAME_S, IDLE_S = 0.25, 1.0
 
@@ -78,6 +81,7 @@ class LiveScreen:
         self._progress = Progress(terminal)
         self._stirred = asyncio.Event()
         self._live: Live | None = None
+        self._words: dict[str, LastWords | None] = {}
 
     async def show(self, app: "App", row: RunRow) -> None:
         from rich.console import Console
@@ -108,6 +112,7 @@ class LiveScreen:
         while self._live:
             self._progress.terminal = stdout()
             jobs = await journal.jobs(row.id)
+            await asyncio.to_thread(self._listen, app, row, jobs)
             lines = [*self._steps(app, jobs), "", self._footer(row, jobs, now=app.home.clock.now())]
             self._live.update(Text.from_ansi("\n".join(lines)), refresh=True)
             await asyncio.sleep(FRAME_S)
@@ -115,6 +120,23 @@ class LiveScreen:
                 async with asyncio.timeout(IDLE_S - FRAME_S):
                     await self._stirred.wait()
             self._stirred.clear()
+
+    def _listen(self, app: "App", row: RunRow, jobs: Sequence[JobRow]) -> None:
+        """Hear what the agents at work did since the last frame; those that are done are forgotten."""
+        from resolvent import reading
+        from resolvent.cli.transcripts import LastWords
+
+        at_work = [job for job in jobs if job.state == "started"]
+        for job in at_work:
+            if job.id not in self._words:
+                listener = reading.listener(app, row, job, events=True)
+                output = reading.files_of(app, job)[0]
+                terminal = self._progress.terminal
+                self._words[job.id] = LastWords(output, listener, terminal, most=MOST_LINES) if listener else None
+            if words := self._words[job.id]:
+                words.listen(most_bytes=CATCH_UP_BYTES)
+        for gone in self._words.keys() - {job.id for job in at_work}:
+            del self._words[gone]
 
     def _steps(self, app: "App", jobs: Sequence[JobRow]) -> list[str]:
         now = app.home.clock.now()
@@ -132,13 +154,16 @@ class LiveScreen:
     def _last_words(self, app: "App", job: JobRow) -> list[str]:
         from resolvent.reading import files_of
 
-        terminal = self._progress.terminal
+        terminal, words = self._progress.terminal, self._words.get(job.id)
         room = min(LINE_WIDTH, terminal.width) - 6
-        return [terminal.paint(f"   │ {fit(line, room)}", "dim") for line in last_lines(files_of(app, job), MOST_LINES)]
+        lines = words.lines if words else last_lines(files_of(app, job), MOST_LINES)
+        return [terminal.paint(f"   │ {fit(line, room)}", "dim") for line in lines]
 
     def _footer(self, row: RunRow, jobs: Sequence[JobRow], *, now: float) -> str:
-        usd = sum(job.usage.usd for job in jobs)
-        tokens = sum(job.usage.input_tokens + job.usage.output_tokens for job in jobs)
+        usages = [job.usage for job in jobs if job.id not in self._words]
+        usages += [words.spent for words in self._words.values() if words]
+        usd = sum(usage.usd for usage in usages)
+        tokens = sum(usage.input_tokens + usage.output_tokens for usage in usages)
         parts = [row.id, seconds(max(0.0, now - row.created_at)), money(usd), f"{count(tokens)} tokens"]
         return self._progress.terminal.paint(
             f"   {' · '.join(parts)}   Ctrl-C leaves it, its agents finish their step", "dim"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import datetime
 from typing import Any
 
 
@@ -27,6 +28,12 @@ def count(value: int) -> str:
 def money(usd: float) -> str:
     """Dollars, to the cent unless that would be nothing."""
     return f"${usd:.2f}" if usd >= 0.005 or not usd else f"${usd:.4f}"
+
+
+def clock_time(at: float) -> str:
+    """The time of day of a moment, with the date when that is another day than today."""
+    then = datetime.fromtimestamp(at)
+    return then.strftime("%H:%M:%S" if then.date() == datetime.now().date() else "%Y-%m-%d %H:%M")
 
 
 def short(commit: str) -> str:

@@ -52,6 +52,40 @@ class StepRetried(Value):
     reason: str
 
 
+class AgentParked(Value):
+    """It waits for its model; nothing failed."""
+
+    event: Literal["agent_parked"] = "agent_parked"
+    step: str
+    agent: str
+    until: float
+    reason: str
+
+
+class AgentReplaced(Value):
+    event: Literal["agent_replaced"] = "agent_replaced"
+    step: str
+    agent: str
+    by: str
+    reason: str
+
+
+class AgentNoticed(Value):
+    """Something about a turn that ended well, which a person should know."""
+
+    event: Literal["agent_noticed"] = "agent_noticed"
+    step: str
+    agent: str
+    text: str
+
+
+class BudgetWarned(Value):
+    event: Literal["budget_warned"] = "budget_warned"
+    scope: str
+    spent_usd: float
+    limit_usd: float
+
+
 class FindingTriaged(Value):
     event: Literal["finding_triaged"] = "finding_triaged"
     finding: str
@@ -97,6 +131,10 @@ Event = Annotated[
     | JobStarted
     | StepFinished
     | StepRetried
+    | AgentParked
+    | AgentReplaced
+    | AgentNoticed
+    | BudgetWarned
     | FindingTriaged
     | GateJudged
     | DecisionAsked

@@ -12,6 +12,14 @@ READABLE: tuple[Status, ...] = (*ENDED, "manifesting")
 GONE: tuple[Status, ...] = ("deleting", "deleted")
 
 
+class Refusal(Value):
+    """Why a branch could not be deleted: an error as it was, for whoever asked."""
+
+    kind: str
+    message: str
+    hint: str = ""
+
+
 class Exploration(Value):
     """One branch with its agent, as it was asked for and as far as it came."""
 
@@ -34,13 +42,15 @@ class Exploration(Value):
     snap: str = ""
     # Where git keeps the work of a branch that was deleted unpublished.
     rescue: str = ""
+    # Its last deletion came to nothing.
+    undeletable: Refusal | None = None
     created_at: float
     updated_at: float
 
     @property
     def ended(self) -> bool:
         """Nothing will happen in it any more."""
-        return self.status in ENDED or self.status == "deleted"
+        return self.status in ENDED
 
     @property
     def readable(self) -> bool:

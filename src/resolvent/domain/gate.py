@@ -19,6 +19,8 @@ class Policy(Value):
     require_reproducer: bool = False
     reproduce_runs: int = Field(default=2, ge=1, le=20)
     exec_surface: Literal["ask", "allow"] = "ask"
+    # A reviewer whose model is of the author's family overlooks what the author overlooked.
+    same_family: Literal["allow", "warn", "refuse"] = "warn"
     ci_required: bool = True
     ci_wait: float = Field(default=1800.0, ge=0)
     status_comments: bool = True

@@ -33,6 +33,16 @@ class Files(Value):
     tree: str = ""
 
 
+class Gateway(Value):
+    """A way out of a box to one server: plain HTTP on the box's own loopback, and the key is put in outside."""
+
+    port: int = Field(gt=0, lt=65536)
+    # `https://host[:port]`, or `http://host:port` for a server of one's own.
+    upstream: str
+    # Replace whatever the program sends under these names. Their values are secret: they are never written anywhere.
+    headers: dict[str, str] = {}
+
+
 class Box(Value):
     """The walls around a job. Whatever is not named here is not there inside."""
 
@@ -47,6 +57,7 @@ class Box(Value):
     objects: str = ""
     # `host:port` that may be reached; none of them: no network at all.
     network: tuple[str, ...] = ()
+    gateways: tuple[Gateway, ...] = ()
     # Whom a root caller becomes, user and group alike; None: the caller itself, who is no root.
     user: int | None = None
     bwrap: str = ""
@@ -65,6 +76,11 @@ class Job(Value):
     # What its program needs of the host when it runs in a box: paths to read, and paths to write.
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    # `host:port` it may reach besides what every job may, and the gateways it is given; both only in a box.
+    network: tuple[str, ...] = ()
+    gateways: tuple[Gateway, ...] = ()
+    # Values that are blotted out of whatever it prints.
+    secrets: tuple[str, ...] = ()
     box: Box | None = None
     environment: dict[str, str] = {}
     # Bytes where it is no text of ours.
@@ -96,11 +112,26 @@ class JobExit(Value):
 
 
 class Usage(Value):
-    """What an agent says it spent."""
+    """What an agent says it spent; cached tokens are part of the input tokens."""
 
     usd: float = 0.0
     input_tokens: int = 0
+    cached_tokens: int = 0
     output_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+
+    def beyond(self, before: "Usage") -> "Usage":
+        """What came on top of `before`: programs that go on with a session tell its whole sum."""
+        return Usage(**{name: max(0, getattr(self, name) - getattr(before, name)) for name in Usage.model_fields})
+
+
+class Session(Value):
+    """A conversation that its program can go on with, and what it had spent in all when it was left."""
+
+    id: str
+    spent: Usage = Usage()
 
 
 class Branch(Value):
@@ -132,14 +163,54 @@ class Task(Value):
     turn: int
     prompt: str
     json_schema: str
-    # Its HOME, TMPDIR and answer: where we find them, and where the agent does.
+    # Its HOME, TMPDIR, answer and session, one for all turns: where we find them, and where the agent does.
     directory: str
     inside: str
+    # The session to go on with; None begins one.
+    session: Session | None = None
+    # What this turn may cost, where the program can be told.
+    budget_usd: float | None = None
+    # It runs in a box, with gateways. Outside of one it is given its key itself.
+    boxed: bool = True
+
+    @property
+    def answer_file(self) -> str:
+        """The name of the file it may leave its answer in: another one for every turn."""
+        return "answer.json" if self.turn == 1 else f"answer.{self.turn}.json"
 
 
 class Reply(Value):
-    """What an agent left: the end of its output, and the JSON answer if it wrote one."""
+    """What an agent left: the end of its output, the JSON answer if it gave one, and what this turn alone spent."""
 
     text: str
     answer: str | None = None
     usage: Usage = Usage()
+    # What a later turn needs to go on; None where its program cannot.
+    session: Session | None = None
+    # What a person should know of a turn that ended well: tools that were refused, servers that did not start.
+    notices: tuple[str, ...] = ()
+
+
+Ability = Literal["structured", "resume", "fork", "budget", "cost", "sandbox", "cancel"]
+
+
+class Abilities(Value):
+    """What a program can do by itself; what it cannot, is done around it or not at all."""
+
+    # Answers after a JSON schema, by a flag of its own.
+    structured: bool = False
+    # Go on with a session after the process ended, and with a copy of one.
+    resume: bool = False
+    fork: bool = False
+    # Stop at an amount of money; tell what it spent.
+    budget: bool = False
+    cost: bool = False
+    # Confine its own tools.
+    sandbox: bool = False
+    # End in good order when asked to.
+    cancel: bool = False
+
+    @property
+    def names(self) -> tuple[Ability, ...]:
+        """Those it has."""
+        return tuple(name for name in Abilities.model_fields if getattr(self, name))  # type: ignore[misc]

@@ -6,6 +6,7 @@ from resolvent.domain.change import Change
 from resolvent.domain.gate import Policy
 from resolvent.domain.job import Limits, Usage
 from resolvent.domain.model import Value
+from resolvent.domain.prices import Price
 from resolvent.domain.subject import Issue, PullRequest
 
 RunState = Literal["queued", "running", "waiting", "ended"]
@@ -19,6 +20,21 @@ class AgentChoice(Value):
     command: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     model: str = ""
+    # The base URL of its model's server, and the variable that holds the key: the program's own unless said.
+    endpoint: str = ""
+    key: str = ""
+    # Values for its environment, in which {endpoint}, {key} and {model} stand for what it is given of these.
+    variables: dict[str, str] = {}
+    # The method an ACP agent is logged in by.
+    authenticate: str = ""
+    family: str = ""
+    # Agents of one account share its quota; their own names unless said.
+    account: str = ""
+    budget_usd: float | None = None
+    # What its tokens cost, for a program that does not tell.
+    price: Price | None = None
+    # Who takes its place, and only then, when it cannot be had.
+    fallback: str = ""
     limits: Limits = Limits()
     # What its program needs of the host beyond what its command names, when it runs in a box.
     reads: tuple[str, ...] = ()
@@ -37,6 +53,10 @@ class Frozen(Value):
     checks: dict[Literal["build", "test", "smoke"], str] = {}
     check_limits: Limits = Limits(wall_s=3600.0)
     agents: dict[Literal["writer", "reader", "arbiter"], AgentChoice]
+    # Who takes whose place, by name; only where a person said so.
+    fallbacks: dict[str, AgentChoice] = {}
+    # What the whole run may cost.
+    budget_usd: float | None = None
     prompts: dict[str, str]
     design_comment: str = ""
     design_comment_url: str = ""
@@ -104,6 +124,10 @@ class JobRow(Value):
     exit: int | None = None
     seconds: float = 0.0
     usage: Usage = Usage()
+    # The branch it ran in, its private directory, and when it was over.
+    branch: str = ""
+    private: str = ""
+    at: float = 0.0
 
 
 class EffectRow(Value):

@@ -1,25 +1,21 @@
 """The verbs ask and edit: one agent, one branch, one answer; one repair turn when it does not fit."""
 
-import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from resolvent.domain import verdicts
-from resolvent.domain.events import JobStarted
-from resolvent.domain.job import Branch, Job, JobExit, Reply, Task
+from resolvent.domain.events import AgentReplaced
+from resolvent.domain.job import Branch, JobExit, Reply
 from resolvent.domain.model import Value
-from resolvent.domain.record import AgentChoice, Frozen, JobRow
+from resolvent.domain.record import AgentChoice, Frozen
 from resolvent.engine.answers import grammar, parse
-from resolvent.engine.jobs import supervise
 from resolvent.engine.prompts import Prompt, quoted, read, render
 from resolvent.engine.requests import Request
+from resolvent.engine.turns import Taken, Talk, first_turn, take, where
 from resolvent.engine.world import World
-from resolvent.errors import AgentBusy, Bug, MalformedAnswer, StepFailed
-from resolvent.ports import Agent
+from resolvent.errors import AgentBusy, AgentMissing, Bug, KeyRefused, MalformedAnswer, StepFailed
 
 SHOWN_IGNORED = 100
 ANSWERS: dict[str, type[Value]] = {
@@ -75,121 +71,71 @@ class Heard:
     agent: str
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """Everything one turn needs besides the world."""
-
-    request: Request
-    agent: Agent
-    choice: AgentChoice
-    prompt: Prompt
-    model: type[Value]
-    unsafe: bool
-
-
 async def _converse(world: World, frozen: Frozen, request: Request) -> Heard:
+    """Ask who plays the role, or, where a person named one, who takes its place when it cannot be had."""
     prompt = read(request.name, frozen.prompts[request.name])
-    choice = frozen.agents[prompt.role]
-    model = ANSWERS[request.inputs["model"]]
-    turn = _Turn(request, world.agent(choice), choice, prompt, model, frozen.unsafe)
-    text = _question(request, prompt, model)
-    branch, exit, said, tries = await _first_turn(world, turn, text)
-    try:
-        value = _fitting(turn, said)
-    except MalformedAnswer as error:
-        with _failing_in(branch):
-            value = await _repaired(world, turn, branch, error=error, tries=tries)
-    return Heard(value, branch, exit, choice.name)
-
-
-async def _first_turn(world: World, turn: _Turn, text: str) -> tuple[Branch, JobExit, Reply | MalformedAnswer, int]:
-    """The same step from the same parent again when the agent's own world was down for a moment."""
-    parent = Branch.model_validate(turn.request.inputs["on"])
-    for tries, delay in enumerate((*world.backoff.delays(), None), start=1):
-        branch = await world.workspace.fork(parent, id=f"{turn.request.id}.{tries}")
-        await world.journal.save_branch(turn.request.run, branch)
+    chosen = frozen.agents[prompt.role]
+    choice: AgentChoice | None = chosen
+    # Two that stand in for each other are asked once each.
+    left = {name: one for name, one in frozen.fallbacks.items() if name != chosen.name}
+    while choice:
+        substitute = left.pop(choice.fallback, None)
+        talk = _talk(world, frozen, request, choice)
         try:
-            with _failing_in(branch):
-                exit, said = await _take_turn(world, turn, branch, text=text, name=f"{tries}.1")
-        except AgentBusy:
-            if delay is None:
+            return await _heard(world, replace(talk, substitute=choice is not chosen))
+        except (AgentMissing, KeyRefused, AgentBusy) as error:
+            if substitute is None:
                 raise
-            await asyncio.sleep(delay)
-        else:
-            return branch, exit, said, tries
-    raise Bug("a turn neither ended nor failed")
+            told = AgentReplaced(step=request.id, agent=choice.name, by=substitute.name, reason=error.message)
+            key = f"{request.id}:replaced:{choice.name}"
+            await world.journal.tell(request.run, told, at=world.clock.now(), key=key)
+            choice = substitute
+    raise Bug("a step has nobody to ask")
 
 
-@contextmanager
-def _failing_in(branch: Branch) -> Iterator[None]:
-    """A step that fails names its branch: that is where a person looks first."""
+def _talk(world: World, frozen: Frozen, request: Request, choice: AgentChoice) -> Talk:
+    prompt, model = read(request.name, frozen.prompts[request.name]), ANSWERS[request.inputs["model"]]
+    return Talk(request, frozen, world.agent(choice), choice, prompt, model, _schema(model))
+
+
+async def _heard(world: World, talk: Talk) -> Heard:
+    question = _question(talk.request, talk.prompt, talk.model)
+    taken = await first_turn(world, talk, question, _form(talk.model))
     try:
-        yield
-    except StepFailed as error:
-        error.details["branch"] = branch.id
-        raise
+        value = _fitting(talk, taken.left)
+    except MalformedAnswer as error:
+        value = await _repaired(world, talk, taken, error)
+    return Heard(value, taken.turn.branch, taken.exit, talk.choice.name)
 
 
-async def _repaired(world: World, turn: _Turn, branch: Branch, *, error: MalformedAnswer, tries: int) -> Value:
-    """One more turn on the same files to say it properly; what it edits is thrown away."""
-    scratch = await world.workspace.fork(branch, id=f"{turn.request.id}.{tries}.repair")
-    await world.journal.save_branch(turn.request.run, scratch)
+async def _repaired(world: World, talk: Talk, taken: Taken, error: MalformedAnswer) -> Value:
+    """One more turn of the same session on the same files to say it properly; what it edits is thrown away."""
+    branch = taken.turn.branch
+    scratch = await world.workspace.fork(branch, id=f"{branch.id}.repair")
+    await world.journal.save_branch(talk.request.run, scratch)
     text = (
         "Your last answer could not be read, so it does not count:\n"
         f"{quoted(error.message)}\n\nIt ended like this:\n{quoted(str(error.details.get('raw', ''))[-2000:])}\n\n"
-        "Give the same answer again, complete, in the required form. Change no files.\n" + _form(turn.model)
+        "Give the same answer again, complete, in the required form. Change no files.\n" + _form(talk.model)
     )
-    _, reply = await _take_turn(world, turn, scratch, text=text, name=f"{tries}.2")
-    await world.drop(scratch.id)
-    return _fitting(turn, reply)
-
-
-async def _take_turn(
-    world: World, turn: _Turn, branch: Branch, *, text: str, name: str
-) -> tuple[JobExit, Reply | MalformedAnswer]:
-    """How the process ended and what it left; what it left may already be malformed as a file."""
-    request = turn.request
-    id = f"{request.file_name}.{name}"
-    number = int(name.rpartition(".")[2])
-    private = world.private_directory(id)
-    task = Task(
-        run=request.run,
-        step=request.name,
-        attempt=request.attempt,
-        turn=number,
-        prompt=text,
-        json_schema=_schema(turn.model),
-        directory=private,
-        inside=world.workspace.inside(private),
-    )
-    row = JobRow(id=id, run=request.run, step=request.id, name=request.name, agent=turn.choice.name, turn=number)
-    async with world.slots.take("agents", request.run):
-        began = JobStarted(step=request.id, job=id, agent=turn.choice.name)
-        await world.journal.tell(request.run, began, at=world.clock.now(), key=f"{id}:job")
-        job = _limited(turn.agent.job(task, id=id), turn)
-        job = await world.workspace.enter(branch, job, private=private, unsafe=turn.unsafe)
-        row, exit = await supervise(world, row, job)
+    session = taken.session or talk.agent.session(*await where(world, talk, taken.turn))
     try:
-        reply = turn.agent.reply(task, exit, world.jobs.output(id))
-    except MalformedAnswer as error:
-        return exit, error
-    await world.journal.save_job(row.model_copy(update={"usage": reply.usage}))
-    return exit, reply
+        again = await take(world, talk, taken.turn.after(text=text, session=session, branch=scratch))
+        await world.drop(scratch.id)
+        return _fitting(talk, again.left)
+    except StepFailed as failed:
+        # Where the work stands is where a person looks first, not where it was only said again.
+        failed.details["branch"] = branch.id
+        raise
 
 
-def _limited(job: Job, turn: _Turn) -> Job:
-    wall = turn.prompt.timeout_s
-    limits = job.limits if wall is None else job.limits.model_copy(update={"wall_s": min(wall, job.limits.wall_s)})
-    return job.model_copy(update={"limits": limits})
-
-
-def _fitting(turn: _Turn, reply: Reply | MalformedAnswer) -> Value:
+def _fitting(talk: Talk, reply: Reply | MalformedAnswer) -> Value:
     """The answer, if it fits its model and speaks only of what was asked."""
     if isinstance(reply, MalformedAnswer):
         raise reply
-    value = parse(turn.model, reply)
+    value = parse(talk.model, reply)
     if isinstance(value, verdicts.Verification):
-        known = [finding["id"] for finding in turn.request.inputs["prompt"]["findings"]]
+        known = [finding["id"] for finding in talk.request.inputs["prompt"]["findings"]]
         strange = [item.finding for item in value.triage if item.finding not in known]
         if strange:
             said = f"the triage names {', '.join(strange)}, but the findings are {', '.join(known)}"

@@ -110,11 +110,8 @@ async def outcome_document(journal: Journal, row: RunRow, ended: Ended | None = 
 
 def spent(jobs: tuple[JobRow, ...]) -> Usage:
     """What all agents of these jobs say they spent."""
-    return Usage(
-        usd=round(sum(job.usage.usd for job in jobs), 6),
-        input_tokens=sum(job.usage.input_tokens for job in jobs),
-        output_tokens=sum(job.usage.output_tokens for job in jobs),
-    )
+    whole = sum((job.usage for job in jobs), Usage())
+    return whole.model_copy(update={"usd": round(whole.usd, 6)})
 
 
 def _standing(row: RunRow, ended: Ended | None, effects: Sequence[EffectRow]) -> dict[str, Any]:

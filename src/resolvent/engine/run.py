@@ -13,10 +13,20 @@ from resolvent.domain.job import Branch
 from resolvent.domain.model import Value
 from resolvent.domain.record import Frozen, RunRow
 from resolvent.domain.subject import Comment, Issue, PullRequest
+from resolvent.engine.budgets import GO_ON
 from resolvent.engine.durable import Durable
 from resolvent.engine.requests import Request, plain, revive
 from resolvent.engine.world import World
-from resolvent.errors import Cancelled, ForgeRefused, JobLost, ResolventError, Suspended, Unavailable
+from resolvent.errors import (
+    BudgetSpent,
+    Cancelled,
+    ForgeRefused,
+    JobLost,
+    KeyRefused,
+    ResolventError,
+    Suspended,
+    Unavailable,
+)
 
 T = TypeVar("T", bound=Value)
 V = TypeVar("V")
@@ -181,16 +191,24 @@ class Run:
         """A lost job is tried again; a world that stays down, or refuses our token, is a person's question."""
         if isinstance(error, JobLost) and request.attempt < LOST_TRIES:
             pass
-        elif isinstance(error, Unavailable) or (isinstance(error, ForgeRefused) and error.details.get("auth")):
+        elif (again := _for_a_person(error)) is not None:
             text = f"{request.title}: {error.message}. {error.hint}".strip()
             key = f"unavailable:{request.key}#{request.attempt}"
-            if await self.wait(Question(key=key, text=text, choices=("retry", "stop"))) == "stop":
+            if await self.wait(Question(key=key, text=text, choices=(again, "stop"))) == "stop":
                 raise error
         else:
             raise error
         attempt = await self._world.journal.raise_attempt(self.id, request.key, beyond=request.attempt)
         told = StepRetried(step=request.id, attempt=attempt, reason=error.message)
         await self.tell(told, key=f"{request.id}:retried")
+
+
+def _for_a_person(error: ResolventError) -> str | None:
+    """What a person may answer so that the step is tried again; None when nothing they could do would help it."""
+    if isinstance(error, BudgetSpent):
+        return GO_ON
+    refused = isinstance(error, KeyRefused) or (isinstance(error, ForgeRefused) and error.details.get("auth"))
+    return "retry" if refused or isinstance(error, Unavailable) else None
 
 
 async def together(work: Iterable[Awaitable[V]]) -> list[V]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from resolvent.domain.record import AgentChoice
+from resolvent.engine.breakers import Breakers
+from resolvent.engine.budgets import Budgets
 from resolvent.errors import ResolventError, StepFailed, StoreBusy
 from resolvent.ports import Agent, Clock, Forge, Jobs, Journal, Repository, Workspace
 
@@ -25,6 +27,14 @@ class Backoff:
     factor: float = 2.0
     most_s: float = 30.0
     tries: int = 6
+
+    @classmethod
+    def lasting(cls, seconds: float, *, most_s: float = 300.0) -> "Backoff":
+        """Pauses that grow to a few minutes, and last so long in all."""
+        first, tries, lasted = 1.0, 1, 0.0
+        while lasted < seconds:
+            lasted, tries = lasted + min(first * 2.0 ** (tries - 1), most_s), tries + 1
+        return cls(first_s=first, factor=2.0, most_s=most_s, tries=tries)
 
     def delays(self) -> list[float]:
         """The pauses between the tries."""
@@ -78,7 +88,11 @@ class World:
     # The whole environment of a check, apart from its private HOME and TMPDIR.
     environment: dict[str, str]
     private_directory: Callable[[str], str]
+    budgets: Budgets
     backoff: Backoff = field(default_factory=Backoff)
+    # With an agent whose model does not say when it will be there again.
+    patience: Backoff = field(default_factory=Backoff)
+    breakers: Breakers = field(default_factory=Breakers)
     boundary: Callable[[str, str], None] = nothing
     # Set once, when this process is about to end: no verb begins any more.
     draining: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,21 +1,14 @@
 """The door of the HTTP server: who may come in, and which of the SDK's two ways of answering they get."""
 
-import asyncio
 import hmac
 import ipaddress
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
 
 from resolvent.mcp.peer import user_of
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from resolvent.mcp.presence import Application, Receive, Scope, Send, while_connected
 
 PATHS = ("/mcp", "/mcp/sse")
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -46,18 +39,18 @@ class Door:
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = await self._refusal(scope, headers)
-        if refusal:
+        if refusal := self._refusal(scope, headers):
             await _refuse(send, refusal)
             return
         has_json, has_events = _accepted(headers.get("accept", ""))
         # The SDK wants to hear that both are fine before it answers with either.
         scope["headers"] = [pair for pair in scope["headers"] if pair[0].lower() != b"accept"]
         scope["headers"].append((b"accept", f"{JSON}, {EVENTS}".encode()))
-        await (self._as_events if has_events and not has_json else self._as_json)(scope, receive, send)
+        application = self._as_events if has_events and not has_json else self._as_json
+        await while_connected(application, scope, receive, send)
 
-    async def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
-        return self._wrong_name(headers) or await self._wrong_caller(scope, headers) or _wrong_request(scope, headers)
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
+        return self._wrong_name(headers) or self._wrong_caller(scope, headers) or _wrong_request(scope, headers)
 
     def _wrong_name(self, headers: dict[str, str]) -> Refusal | None:
         """A page in a browser reaches us under a name of its own, or says where it comes from."""
@@ -71,7 +64,7 @@ class Door:
             return None
         return Refusal(403, "requests from other origins are refused")
 
-    async def _wrong_caller(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
+    def _wrong_caller(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
         if self._token:
             scheme, _, said = headers.get("authorization", "").partition(" ")
             same = hmac.compare_digest(said.strip().encode("latin-1"), self._token.encode("latin-1"))
@@ -79,7 +72,8 @@ class Door:
         client, server = scope.get("client"), scope.get("server")
         if not client or not server:
             return Refusal(403, "it cannot be told who calls")
-        user = await asyncio.to_thread(user_of, tuple(client), tuple(server))
+        # In place: a thread may be long in coming while branches are being copied, and the kernel answers at once.
+        user = user_of(tuple(client), tuple(server))
         return None if user == os.geteuid() else Refusal(403, "only the user who started this server may call it")
 
 

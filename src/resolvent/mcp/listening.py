@@ -33,10 +33,9 @@ def listen(address: str, *, token: str) -> Listener:
     host = (found[1] or "127.0.0.1").strip("[]")
     try:
         family, *_, place = socket.getaddrinfo(host, int(found[2]), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except OSError as error:
-        raise UsageError(
-            f"{host} is no address: {error.strerror}", hint="resolvent mcp --http 127.0.0.1:8000"
-        ) from error
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no host is called so"
+        raise UsageError(f"{host[:200]!a} is no address: {why}", hint=EXAMPLE) from error
     loopback = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
     if not loopback and not token:
         raise ConfigError(
@@ -63,7 +62,9 @@ def read_token(file: Path | None, *, environ: Mapping[str, str]) -> str:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
             about = os.fstat(descriptor)
-            if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077:
+            if not stat.S_ISREG(about.st_mode):
+                raise ConfigError(f"{file} is no regular file", hint="openssl rand -hex 32 > token; chmod 600 token")
+            if about.st_mode & 0o077:
                 raise ConfigError(f"{file} can be read by others", hint=f"chmod 600 {file}")
             said = stream.read(4096).decode("latin-1").strip()
     except OSError as error:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import uvicorn
@@ -18,6 +19,10 @@ from resolvent.mcp.server import protocol_server
 from resolvent.mcp.tools import Tools
 
 MAX_BODY_BYTES = 8 << 20
+# Calls under way at once: every branch may have somebody who waits for it.
+MAX_CALLS = 1000
+# More than are ever taken by branches being made and sealed, so that there is always one left to answer with.
+THREADS = 64
 DRAIN_S = 2
 
 
@@ -29,11 +34,18 @@ async def serve_stdio(explorer: Explorer) -> None:
         async with stdio_server() as (incoming, outgoing):
             await server.run(Heard(incoming, outgoing), outgoing, server.create_initialization_options())
 
-    await _until_one_ends(speak(), explorer.work())
+    _make_room()
+    # Meanwhile, for a client that starts us waits for our first word.
+    preparing = asyncio.ensure_future(explorer.prepare())
+    try:
+        await _until_one_ends(speak(), explorer.work())
+    finally:
+        preparing.cancel()
 
 
 async def serve_http(explorer: Explorer, listener: Listener) -> None:
     """Answer at the listener, and work, until a signal comes or the worker breaks; agents go on without us."""
+    _make_room()
     server = protocol_server(Tools(explorer))
     # Stateless: every request stands for itself, so no handshake is needed and any session id will do.
     managers = [
@@ -56,12 +68,17 @@ async def serve_http(explorer: Explorer, listener: Listener) -> None:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        limit_concurrency=MAX_CALLS,
         timeout_graceful_shutdown=DRAIN_S,
     )
     answering = _Answering(configuration)
     async with managers[0].run(), managers[1].run():
         with _on_signal(answering.stop):
             await _until_one_ends(answering.serve(sockets=[listener.socket]), explorer.work())
+
+
+def _make_room() -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="branches"))
 
 
 class _Answering(uvicorn.Server):

@@ -9,16 +9,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from resolvent.domain.exploration import Exploration
-from resolvent.errors import NotFound, ResolventError, Unavailable, UsageError
-from resolvent.exploring import Asked, Explorer
+from resolvent.errors import ExportRefused, NotFound, ResolventError, Unavailable, UsageError
+from resolvent.exploring import MAX_CHARACTERS, Asked, Explorer
 from resolvent.mcp import arguments as given
 
 END_CHARACTERS = 20_000
-# What an agent prints is bounded per prompt only, and an answer holds it several times over in memory.
-MAX_OUTPUT_CHARACTERS = 8 << 20
 SUMMARY_CHARACTERS = 400
 MAX_FILE_BYTES = 8 << 20
 MAX_PATCH_CHARACTERS = 1 << 20
+MAX_PATHS = 1000
 
 Answer = dict[str, Any]
 
@@ -108,9 +107,9 @@ class Tools:
     async def branch_output(self, asked: given.Output) -> Answer:
         """The transcript, or its end."""
         named = asked.branch_id.strip()
-        most = MAX_OUTPUT_CHARACTERS if asked.full_output else END_CHARACTERS
+        most = MAX_CHARACTERS if asked.full_output else END_CHARACTERS
         # One more than is shown tells whether there is more.
-        text = await self._explorer.end_of_output(named, characters=most + 1)
+        text = await self._explorer.output(named, characters=most + 1)
         return {"output": text[-most:], "truncated": len(text) > most}
 
     async def branch_read_file(self, asked: given.File) -> Answer:
@@ -135,7 +134,8 @@ class Tools:
         return {
             "diff": diff.patch[:MAX_PATCH_CHARACTERS],
             "truncated": len(diff.patch) > MAX_PATCH_CHARACTERS,
-            "paths": list(diff.paths),
+            "paths": list(diff.paths[:MAX_PATHS]),
+            "paths_truncated": len(diff.paths) > MAX_PATHS,
             "ignored": list(diff.ignored),
             "base_commit": diff.base,
             "commit": diff.commit,
@@ -143,12 +143,11 @@ class Tools:
 
     async def delete_branch(self, asked: given.OfBranch) -> Answer:
         """What was deleted, and where its work is kept."""
-        row = await self._explorer.branch(asked.branch_id.strip())
-        rescue = await self._explorer.delete(row.id)
-        return {"id": row.id, "deleted": True, "rescue_ref": rescue}
+        row = await self._explorer.delete(asked.branch_id.strip())
+        return {"id": row.id, "deleted": True, "rescue_ref": row.rescue or None}
 
     async def _shown(self, row: Exploration) -> Answer:
-        end = (await self._explorer.end_of_output(row.id, characters=END_CHARACTERS)).strip()
+        end = (await self._explorer.output(row.id, characters=END_CHARACTERS)).strip()
         lines = end.splitlines() or [row.status_text]
         return _named(row) | {
             "output_ready": row.readable,
@@ -195,7 +194,7 @@ def _error(code: str, message: str) -> Answer:
 
 
 def _code(error: ResolventError) -> str:
-    kinds = ((NotFound, "404"), (UsageError, "400"), (Unavailable, "503"))
+    kinds = ((NotFound, "404"), (UsageError, "400"), (ExportRefused, "409"), (Unavailable, "503"))
     return next((code for kind, code in kinds if isinstance(error, kind)), "500")
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from resolvent.domain.job import Job, JobExit, Reply, Task, Usage
+from resolvent.domain.job import Abilities, Job, JobExit, Reply, Session, Task, Usage
 from resolvent.domain.record import AgentChoice
+from resolvent.domain.transcript import Moment, Said, shortened
 from resolvent.errors import AgentBusy, AgentFailed, AgentMissing, AgentTimedOut, MalformedAnswer
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -42,12 +43,28 @@ class CommandAgent:
 
     def __init__(self, name: str, choice: AgentChoice, *, environment: Mapping[str, str]) -> None:
         self.name = name
+        self.family = choice.family or name
+        self.account = choice.account or name
+        # It may tell what it spent, and is asked to end before it is made to.
+        self.abilities = Abilities(cost=True, cancel=True)
         self._choice = choice
         self._allowed = {key: environment[key] for key in choice.env if key in environment}
 
     def ready(self) -> None:
         """AgentMissing when its program cannot be found where the job will look for it."""
         self._program(self._allowed.get("PATH", PATH))
+
+    def asked_version(self) -> tuple[str, ...]:
+        """Nobody knows how to ask any program for its version."""
+        return ()
+
+    def listener(self) -> "PlainListener":
+        """Every line is something it said."""
+        return PlainListener()
+
+    def session(self, task: Task, output: Path) -> Session | None:
+        """None: the contract of commands knows no sessions."""
+        return None
 
     def job(self, task: Task, *, id: str) -> Job:
         """The process to start for this turn in a branch; AgentMissing when its program is not there."""
@@ -63,7 +80,7 @@ class CommandAgent:
             "RESOLVENT_ATTEMPT": str(task.attempt),
             "RESOLVENT_TURN": str(task.turn),
             "RESOLVENT_SCHEMA": task.json_schema,
-            "RESOLVENT_ANSWER": f"{task.inside}/answer.json",
+            "RESOLVENT_ANSWER": f"{task.inside}/{task.answer_file}",
             "RESOLVENT_USAGE": f"{task.inside}/usage.json",
         }
         # By its name, as configured: in a box it is looked up in the search path of the box.
@@ -106,7 +123,7 @@ class CommandAgent:
         self._require_good_end(exit, output)
         text = _end_of(output, MAX_TEXT_BYTES)
         try:
-            answer = _left(Path(task.directory), "answer.json")
+            answer = _left(Path(task.directory), task.answer_file)
         except (OSError, ValueError) as error:
             raise MalformedAnswer(f"agent {self.name}: its answer file cannot be used: {error}", raw=text) from error
         return Reply(text=text, answer=answer, usage=_usage(Path(task.directory)))
@@ -126,6 +143,15 @@ class CommandAgent:
         passing = exit.ended and (exit.exit == COME_BACK_LATER or _PASSING.search(last))
         kind = AgentBusy if passing else AgentFailed
         raise kind(f"agent {self.name}: {how}{told}", ending=exit.ending, exit=exit.exit)
+
+
+class PlainListener:
+    """A program that prints what it likes: each line is text."""
+
+    def hear(self, line: bytes) -> tuple[Moment, ...]:
+        """The line as words, without what would move a terminal's cursor."""
+        text = _CONTROL.sub("", line.decode(errors="replace")).rstrip()
+        return (Said(text=shortened(text)),) if text else ()
 
 
 def _end_of(path: Path, size: int) -> str:

@@ -6,6 +6,7 @@ imports only what is built in, and nothing of ours.
 """
 
 import posix
+import select
 import time
 
 PREFIX = "resolvent-"
@@ -14,8 +15,10 @@ OUTSIDE = "resolvent-outside"
 CONTROLLERS = {"memory": "memory", "processes": "pids", "cpus": "cpu"}
 PERIOD_US = 100_000
 LONGEST_NAME = 150
-# How long the kernel may take to forget a process that ended, or to kill one; it cannot be waited for otherwise.
-EMPTYING_S, KILLING_S, AGAIN_S = 0.25, 0.05, 0.002
+# How long the kernel may take to forget a process that ended; what is still there then is for others to remove.
+EMPTYING_S = 0.25
+# What version 1 uses when memory has run out is never further below the limit than this.
+SHORT_PAGES = 16
 
 
 def enter(name: str, *, memory: int | None, processes: int | None, cpus: float | None) -> "Membership | None":
@@ -39,20 +42,21 @@ def enter(name: str, *, memory: int | None, processes: int | None, cpus: float |
             bound_in[bound] = group
         elif group not in bound_in.values():
             _remove(group)
-    return Membership(bound_in) if bound_in else None
+    return Membership(bound_in, memory=memory or 0) if bound_in else None
 
 
 class Membership:
     """The cgroup of one box; `bounds` says which of memory, processes and cpus it really bounds."""
 
-    def __init__(self, bound_in: dict[str, str]) -> None:
+    def __init__(self, bound_in: dict[str, str], *, memory: int = 0) -> None:
         self.bounds = frozenset(bound_in)
         self._groups = tuple(dict.fromkeys(bound_in.values()))
-        self._memory = bound_in.get("memory", "")
+        self._memory, self._limit = bound_in.get("memory", ""), memory
         # Version 2 kills the whole group at once. Version 1 kills one process and tells whoever listens here; a second
         # bell is for ourselves, because whoever waits for the first empties it.
-        self.alarm = _alarm(self._memory) if self._memory else -1
-        self._bell = _alarm(self._memory) if self.alarm >= 0 else -1
+        self.alarm = _bell(self._memory) if self._memory else -1
+        self._bell = _bell(self._memory) if self.alarm >= 0 else -1
+        self._listening = False
 
     def join(self, pid: int = 0) -> None:
         """Put a process in, 0 for the caller; what it forks from then on is in as well."""
@@ -60,12 +64,15 @@ class Membership:
             _write(f"{group}/cgroup.procs", str(pid))
 
     def oom_killed(self) -> bool:
-        """The kernel killed something in here because memory ran out."""
-        # The bell rings just before the kill, and also when memory ran out further up and another group has to pay.
-        over = time.monotonic() + (KILLING_S if self._rang() else 0.0)
-        while not (killed := _killed(self._memory)) and time.monotonic() < over:
-            time.sleep(AGAIN_S)
-        return killed
+        """The kernel killed something in here because memory ran out; the alarm rings again when it may have."""
+        if self._rang() and not self._listening:
+            self._listening = True
+            # It rings just before the kill, and also when memory ran out further up and another group has to pay.
+            # Whoever is killed in here leaves less in use than there was: that rings too. Only from now on, for files
+            # that come and go in a full group would ring all the time.
+            below = self._limit - SHORT_PAGES * posix.sysconf("SC_PAGE_SIZE")
+            _register(self.alarm, self._memory, "memory.usage_in_bytes", str(max(0, below)))
+        return _killed(self._memory)
 
     def _rang(self) -> bool:
         try:
@@ -81,9 +88,8 @@ class Membership:
         self.alarm = self._bell = -1
         over = time.monotonic() + EMPTYING_S
         for group in self._groups:
-            # A process that was just reaped may still be counted for a moment.
-            while not _remove(group) and time.monotonic() < over:
-                time.sleep(AGAIN_S)
+            _await_empty(group, over)
+            _remove(group)
         for parent in {group.rpartition("/")[0] for group in self._groups}:
             _sweep(parent)
 
@@ -172,18 +178,41 @@ def _killed(group: str) -> bool:
     return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in counted.splitlines())
 
 
-def _alarm(group: str) -> int:
+def _bell(group: str) -> int:
+    """A descriptor that becomes readable when memory runs out; -1 where there is none."""
     try:
         event = posix.eventfd(0, posix.EFD_CLOEXEC | posix.EFD_NONBLOCK)
-        control = posix.open(f"{group}/memory.oom_control", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
         return -1
-    registered = _written(f"{group}/cgroup.event_control", f"{event} {control}")
-    posix.close(control)
-    if registered:
+    if _register(event, group, "memory.oom_control"):
         return event
     posix.close(event)
     return -1
+
+
+def _register(event: int, group: str, file: str, words: str = "") -> bool:
+    try:
+        control = posix.open(f"{group}/{file}", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return False
+    registered = _written(f"{group}/cgroup.event_control", f"{event} {control} {words}".rstrip())
+    posix.close(control)
+    return registered
+
+
+def _await_empty(group: str, over: float) -> None:
+    """A process that was just reaped may still be counted for a moment: version 2 says when it no longer is."""
+    try:
+        events = posix.open(f"{group}/cgroup.events", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        told = select.poll()
+        told.register(events, select.POLLPRI)
+        while b"populated 1" in posix.pread(events, 400, 0) and (left := over - time.monotonic()) > 0:
+            told.poll(int(left * 1000) + 1)
+    finally:
+        posix.close(events)
 
 
 def _sweep(parent: str) -> None:

@@ -4,17 +4,19 @@ Loaded by the supervisor for a job in a box, and like it made of what the interp
 """
 
 import posix
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from resolvent.adapters.jobs import cgroup, launch, watch
+    from resolvent.adapters.jobs.native import native
 else:
-    cgroup, launch, watch = __import__("cgroup"), __import__("launch"), __import__("watch")
+    import cgroup
+    import launch
+    import watch
+    from native import native
 
-SET_PDEATHSIG, KILL = 1, 9
+SET_PDEATHSIG, SET_DUMPABLE, KILL = 1, 4, 9
 LOCK_EX, LOCK_NB = 2, 4
-LOOKED_AT_S = 0.2
 
 
 class Keeper:
@@ -22,7 +24,7 @@ class Keeper:
 
     def __init__(self, order: dict) -> None:  # type: ignore[type-arg]
         limits, box = order["limits"], order["box"]
-        self._box = box
+        self._box, self._secrets = box, order["secrets"]
         self._membership: cgroup.Membership | None = None
         bounds: frozenset[str] = frozenset()
         if limits["memory_bytes"] or limits["cpus"]:
@@ -34,7 +36,7 @@ class Keeper:
         most = posix.sysconf("SC_PAGE_SIZE") * posix.sysconf("SC_PHYS_PAGES") * 3 // 4
         memory = None if "memory" in bounds else limits["memory_bytes"] or most
         self._watch: watch.Watch | None = None
-        self._layer = -1
+        self._held: list[int] = []
         if memory or limits["disk_bytes"]:
             files = box["files"]
             written = f"{files['layers']}/{files['upper']}/up" if files["upper"] else files["tree"]
@@ -42,33 +44,34 @@ class Keeper:
                 [written, box["private"]], disk_bytes=limits["disk_bytes"], memory_bytes=memory, pid=posix.getpid()
             )
 
+    @property
+    def counted(self) -> bool:
+        """The kernel counts the memory of the box."""
+        return self._membership is not None and "memory" in self._membership.bounds
+
     def hold(self) -> str:
-        """Be the only job that writes to this layer, or say why not: the kernel would let two of them in silence."""
+        """Be the only job that writes to these files, or say why not: the kernel would let two of them in silence."""
         files = self._box["files"]
-        if not files["upper"]:
-            return ""
-        layer = f"{files['layers']}/{files['upper']}"
+        layer = f"{files['layers']}/{files['upper']}" if files["upper"] else ""
+        # A place that only jobs lock, and that no box can.
+        own = f"{layer}/up" if layer else files["tree"].rpartition("/")[0]
         try:
-            self._layer = posix.open(layer, posix.O_RDONLY | posix.O_CLOEXEC)
-            if not self._locked():
-                return "another job runs in this branch"
+            self._lock(own, LOCK_EX | LOCK_NB)
+            if layer:
+                # This one is looked at too, whether somebody has it, for a moment each time.
+                self._lock(layer, LOCK_EX)
+        except BlockingIOError:
+            return "another job runs in this branch"
         except OSError as error:
             # It may be made anew, or gone with its branch, for who asks to be let in again.
-            return f"its layer cannot be held: {error.strerror}"
+            return f"its {'layer' if layer else 'tree'} cannot be held: {error.strerror}"
         # Looked up with the lock: who seals it from now on sees that we are here, and leaves it as it is.
-        return "" if posix.access(f"{layer}/wk", posix.F_OK) else "its branch was sealed after the job was let in"
+        sealed = layer and not posix.access(f"{layer}/wk", posix.F_OK)
+        return "its branch was sealed after the job was let in" if sealed else ""
 
-    def _locked(self) -> bool:
-        over = time.monotonic() + LOOKED_AT_S
-        while True:
-            try:
-                launch.native("flock", self._layer, LOCK_EX | LOCK_NB)
-                return True
-            except BlockingIOError:
-                # Who only looks whether somebody is in there has it for a moment too.
-                if time.monotonic() >= over:
-                    return False
-                time.sleep(LOOKED_AT_S / 20)
+    def _lock(self, place: str, how: int) -> None:
+        self._held.append(posix.open(place, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC))
+        native("flock", self._held[-1], how)
 
     @property
     def alarm(self) -> int:
@@ -96,26 +99,28 @@ class Keeper:
         return "memory" if ending == "exited" and self._membership and self._membership.oom_killed() else ending
 
     def close(self) -> None:
-        """Let go of the layer and remove the cgroup, now that nobody is in them any more."""
-        if self._layer >= 0:
-            posix.close(self._layer)
+        """Let go of the files and remove the cgroup, now that nobody is in them any more."""
+        for place in self._held:
+            posix.close(place)
         if self._membership:
             self._membership.remove()
 
     def open_way_out(self) -> int:
-        """Start the proxy; the end of a channel on which the box hands it the socket it listens on. -1: no network."""
-        if not self._box["network"]:
+        """Start the proxy; the end of a channel on which the box hands it the sockets it listens on. -1: no network."""
+        if not (self._box["network"] or self._box["gateways"]) or self._box["walls"] == "landlock":
             return -1
         import _socket
 
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         parent = posix.getpid()
-        if posix.fork() == 0:
+        if (proxy := posix.fork()) == 0:
             try:
                 self._serve(ours.fileno(), parent)
             finally:
                 posix._exit(1)
         ours.close()
+        if self._watch:
+            self._watch.beside = proxy
         return int(theirs.detach())
 
     def _serve(self, channel: int, parent: int) -> None:
@@ -123,13 +128,16 @@ class Keeper:
 
         # Loaded and opened as who we are: as the box's user we could not read the programs.
         proxy = __import__("proxy")
+        ways = proxy.ways(self._box)
         # What was refused is for a person to read beside the job's output.
         refused = posix.open("network", posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND, 0o600)
         _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         if self._box["user"] is not None and posix.geteuid() == 0:
             launch.drop(self._box["user"])
-        launch.native("prctl", SET_PDEATHSIG, KILL, 0, 0, 0)
+        # It holds the keys of the gateways: nobody looks into its memory, not even who runs as the same user.
+        native("prctl", SET_DUMPABLE, 0, 0, 0, 0)
+        native("prctl", SET_PDEATHSIG, KILL, 0, 0, 0)
         if posix.getppid() != parent:
             return
-        proxy.serve(channel, allowed=self._box["network"], log=refused)
+        proxy.serve(channel, ways, log=refused, secrets=self._secrets)

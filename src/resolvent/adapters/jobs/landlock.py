@@ -1,16 +1,21 @@
 """Walls without namespaces: Landlock lets a process give up every file, port and signal that it will not need.
 
-What Landlock does not see, the filter of seccomp.py closes ("tcp" or "none"); what neither does is said, not hidden.
-Part of the detached supervisor: it imports only what is built in, and nothing of ours.
+What Landlock does not see, the filter of seccomp.py closes; what neither does is said, not hidden.
+Part of the detached supervisor: it imports only what is built in, and what lies beside it.
 """
 
-import _ctypes
 import posix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from resolvent.adapters.jobs.native import native
+else:
+    from native import native
+
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-BENEATH, PORT = 1, 2
+BENEATH = 1
 SET_NO_NEW_PRIVS = 38
-ENOSYS, ENOTSUP = 38, 95
+ENOSYS = 38
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
@@ -37,10 +42,13 @@ MACHINE = (
 
 def abi() -> int:
     """The version of Landlock this kernel offers; 0 when it has none."""
-    return max(0, _system_call(CREATE_RULESET, None, 0, 1))
+    try:
+        return native("syscall", CREATE_RULESET, None, 0, 1)
+    except OSError:
+        return 0
 
 
-def unenforced(ports: tuple[int, ...] = ()) -> tuple[str, ...]:
+def unenforced() -> tuple[str, ...]:
     """What stays open on this kernel, a sentence each; assumes the system call filter beside it."""
     version = abi()
     left = ["modes, owners, times and attributes of the user's own files can be changed anywhere, and names looked up"]
@@ -50,20 +58,17 @@ def unenforced(ports: tuple[int, ...] = ()) -> tuple[str, ...]:
         left.append("files that may not be written can still be emptied by truncate(2) (Linux 6.2 closes it)")
     if version < SCOPES_ABI:
         left.append("signals reach every process of the same user (Linux 6.12 closes it)")
-    left += [f"TCP port {port} is open on every host, not on one" for port in ports]
     return tuple(left)
 
 
-def restrict(reads: list[str], writes: list[str], *, ports: tuple[int, ...] = ()) -> tuple[str, ...]:
-    """Confine the calling thread and all that comes from it to these trees and TCP ports, for good; what stays open.
+def restrict(reads: list[str], writes: list[str]) -> None:
+    """Confine the calling thread and all that comes from it to these trees, for good; OSError without Landlock.
 
-    A path that is not there is skipped. OSError when the kernel has no Landlock, or cannot bind TCP to the ports.
+    A path that is not there is skipped.
     """
     version = abi()
     if not version:
         raise OSError(ENOSYS, "this kernel has no Landlock, or it is not among the modules in its lsm= list")
-    if ports and version < NETWORK_ABI:
-        raise OSError(ENOTSUP, f"Landlock {version} cannot limit TCP to a port: Linux 6.7 can")
     handled = FIRST_RIGHTS
     for since, right in ADDED_RIGHTS:
         handled |= right if version >= since else 0
@@ -78,14 +83,9 @@ def restrict(reads: list[str], writes: list[str], *, ports: tuple[int, ...] = ()
     # Its own entry only: it keeps its number when it becomes the command, and its children get other ones.
     for path in (*MACHINE, f"/proc/{posix.getpid()}"):
         _permit(ruleset, path, LOOKING)
-    for port in ports:
-        rule = CONNECT_TCP.to_bytes(8, "little") + port.to_bytes(8, "little")
-        _checked(f"landlock_add_rule for port {port}", ADD_RULE, ruleset, PORT, rule, 0)
-    if _native("prctl", SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise OSError(_ctypes.get_errno(), "the kernel refuses no_new_privs")
+    native("prctl", SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _checked("landlock_restrict_self", RESTRICT_SELF, ruleset, 0)
     posix.close(ruleset)
-    return unenforced(ports)
 
 
 def _attributes(handled: int, version: int) -> tuple[bytes, int]:
@@ -112,21 +112,8 @@ def _permit(ruleset: int, path: str, rights: int) -> None:
         posix.close(place)
 
 
-class _Native(_ctypes.CFuncPtr):
-    _flags_ = 1 | 8  # the C calling convention, errno kept
-
-
-def _native(name: str, *arguments: int | bytes | None) -> int:
-    return int(_Native(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))(*arguments))  # type: ignore[arg-type]
-
-
-def _system_call(number: int, *arguments: int | bytes | None) -> int:
-    return _native("syscall", number, *arguments)
-
-
 def _checked(what: str, number: int, *arguments: int | bytes | None) -> int:
-    answer = _system_call(number, *arguments)
-    if answer < 0:
-        error = _ctypes.get_errno()
-        raise OSError(error, f"{posix.strerror(error)}: {what}")
-    return answer
+    try:
+        return native("syscall", number, *arguments)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}: {what}") from error

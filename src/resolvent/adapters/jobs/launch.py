@@ -5,10 +5,22 @@ it imports what the interpreter has built in, for every job waits for it. Mounts
 which no box ever sees: a root caller does that before it drops to the box's user, who could not reach these places.
 """
 
-import _ctypes
 import posix
 import resource
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from resolvent.adapters.jobs import landlock, seccomp
+    from resolvent.adapters.jobs.native import native
+    from resolvent.adapters.jobs.processes import threads_of
+    from resolvent.adapters.jobs.wording import STAGE, TOP, words
+else:
+    import landlock
+    import seccomp
+    from native import native
+    from processes import threads_of
+    from wording import STAGE, TOP, words
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x40000000
 NOSUID, NODEV, BIND, REC, SLAVE = 0x2, 0x4, 0x1000, 0x4000, 0x80000
@@ -18,16 +30,11 @@ LIMIT_FSIZE, LIMIT_CORE, LIMIT_NPROC, LIMIT_NOFILE = 1, 4, 6, 7
 SET_PDEATHSIG, SET_DUMPABLE = 1, 4
 KILL = 9
 SIOCSIFFLAGS, UP = 0x8914, 0x41
-STAGE = "/sys"
-WORKSPACE, PRIVATE, OBJECTS = "/workspace", "/run/resolvent", "/run/objects"
 LOADER = {"LD_LIBRARY_PATH": STAGE + "/libraries"}
 PROXY = ("127.0.0.1", 3128)
 # The descriptor on which the box says that its command takes over now.
 STARTED = 3
-SHM_BYTES, TMP_BYTES, OPEN_FILES, PIPE_BYTES = 64 << 20, 512 << 20, 65536, 1 << 20
-TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# Of the system's own /etc, as it is: certificates, and which program of several is meant. Nothing there is secret.
-TREES = ("alternatives", "ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "fonts")
+OPEN_FILES = 65536
 ETC = tuple(
     f"/etc/{name}"
     for name in ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf",
@@ -37,33 +44,23 @@ ETC = tuple(
 BEGIN = f'printf . >&{STARTED}; exec "$0" "$@" {STARTED}>&-'
 
 
-class _Native(_ctypes.CFuncPtr):
-    _flags_ = 1 | 8  # the C calling convention, and errno is kept for us
+def enter(order: dict, channel: int = -1, *, counted: bool = False) -> None:  # type: ignore[type-arg]
+    """Become the job's command inside its box; returns never. OSError says what the kernel refused.
 
-
-def native(name: str, *arguments: int | bytes | None) -> int:
-    """Call a function of the C library; OSError, which names it, when it answers with less than zero."""
-    answer = int(_Native(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))(*arguments))  # type: ignore[arg-type]
-    if answer < 0:
-        number = _ctypes.get_errno()
-        said = b" ".join(word for word in arguments if isinstance(word, bytes)).decode(errors="replace")
-        raise OSError(number, posix.strerror(number), f"{name} {said}".strip())
-    return answer
-
-
-def enter(order: dict, channel: int = -1) -> None:  # type: ignore[type-arg]
-    """Become the job's command inside its box; returns never. OSError says what the kernel refused."""
+    `counted` says that the kernel counts the memory of the box.
+    """
     if order["box"]["walls"] == "landlock":
         _enter_landlock(order)
     else:
-        _enter_namespaces(order, channel)
+        kind = seccomp.COUNTED if counted else seccomp.WATCHED
+        _enter_namespaces(order, channel, in_memory(seccomp.program(posix.uname().machine, kind)))
 
 
-def _enter_namespaces(order: dict, channel: int) -> None:  # type: ignore[type-arg]
+def _enter_namespaces(order: dict, channel: int, filter: int) -> None:  # type: ignore[type-arg]
     box, root = order["box"], posix.geteuid() == 0
-    # While it can be read: behind the walls, or as another user, none of our own files can.
-    filter = in_memory(__import__("seccomp").program(posix.uname().machine))
-    if box["network"]:
+    listening = _listening(box)
+    if listening:
+        # While it can be read: behind the walls, or as another user, none of our own files can.
         __import__("_socket")
     if root:
         _leave_mounts(box["user"])
@@ -82,8 +79,8 @@ def _enter_namespaces(order: dict, channel: int) -> None:  # type: ignore[type-a
         mount_overlay(box["files"], STAGE + "/layers", STAGE + "/work")
     _bring_up_loopback()
     _take_a_name()
-    if box["network"]:
-        _hand_out_listener(channel)
+    if listening:
+        _hand_out_listeners(channel, listening)
     _limit(order["limits"])
     _become_bwrap(order, filter)
 
@@ -98,7 +95,10 @@ def _leave_mounts(user: int) -> None:
     me, mapper = posix.getpid(), posix.fork()
     if mapper == 0:
         try:
-            posix.read(ready, 1)
+            # Else it would wait for ever for one that died.
+            posix.close(tell)
+            if not posix.read(ready, 1):
+                posix._exit(1)
             for kind in ("uid", "gid"):
                 _write(f"/proc/{me}/{kind}_map", f"0 0 1\n{user} {user} 1")
             posix._exit(0)
@@ -106,24 +106,27 @@ def _leave_mounts(user: int) -> None:
             posix._exit(1)
     native("unshare", NEWUSER | NEWNS)
     posix.write(tell, b".")
+    for end in (ready, tell):
+        posix.close(end)
     if posix.waitpid(mapper, 0)[1]:
         raise PermissionError(1, f"root may not become user {user} in a user namespace")
 
 
 def _enter_landlock(order: dict) -> None:  # type: ignore[type-arg]
     """Where there are no namespaces: the same places at their own paths, and the kernel refuses all others."""
-    box, landlock, seccomp = order["box"], __import__("landlock"), __import__("seccomp")
+    box = order["box"]
     if posix.geteuid() == 0:
         drop(box["user"])
     native("prctl", SET_PDEATHSIG, KILL, 0, 0, 0)
     posix.chdir(order["cwd"])
-    _limit(order["limits"])
+    # Without a user namespace they are counted together with all that the user runs anyway.
+    _limit(order["limits"], beside=threads_of(posix.getuid()))
     reads = ["/usr", *TOP, "/opt", *ETC, *box["reads"], *([box["objects"]] if box["objects"] else ())]
     writes = [box["files"]["tree"], box["private"], *box["writes"]]
     landlock.restrict(reads, writes)
     posix.set_inheritable(STARTED, True)
     _close_all_but((0, 1, 2, STARTED))
-    seccomp.install(seccomp.program(posix.uname().machine, "none"))
+    seccomp.install(seccomp.program(posix.uname().machine, seccomp.SHARING))
     posix.execve("/bin/sh", ["sh", "-c", BEGIN, *order["argv"]], order["environment"])
 
 
@@ -185,6 +188,10 @@ def mount_overlay(files: dict, layers: str, target: str) -> None:  # type: ignor
         if error.errno not in (22, 38):  # EINVAL, ENOSYS: a kernel before 6.7
             raise
         named = f"userxattr,lowerdir={':'.join(lowers)},upperdir={upper},workdir={work}"
+        if len(named) >= posix.sysconf("SC_PAGE_SIZE"):
+            # The kernel would cut it off there, and show what is left.
+            problem = f"{len(lowers)} layers are too many for this kernel: Linux 6.7 takes them"
+            raise OSError(error.errno, problem) from error
         native("mount", b"overlay", target.encode(), b"overlay", NOSUID | NODEV, named.encode())
         posix.chdir("/")
         return
@@ -211,22 +218,31 @@ def _take_a_name() -> None:
         return  # the filter of a container may refuse it: then the box goes by the container's name
 
 
-def _hand_out_listener(channel: int) -> None:
-    """The socket that listens in here is served by a proxy out there: in here there is nothing to kill or go round."""
+def _listening(box: dict) -> list[tuple[str, int]]:  # type: ignore[type-arg]
+    """Where the ways out of a box begin: the proxy's first, then its gateways."""
+    return [*([PROXY] if box["network"] else ()), *((PROXY[0], gateway["port"]) for gateway in box["gateways"])]
+
+
+def _hand_out_listeners(channel: int, places: list[tuple[str, int]]) -> None:
+    """What listens in here is served by a proxy out there: in here there is nothing to kill or go round."""
     import _socket
 
-    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    listener.bind(PROXY)
-    listener.listen(64)
+    listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in places]
+    for listener, place in zip(listeners, places, strict=True):
+        try:
+            listener.bind(place)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, f"port {place[1]}") from error
+        listener.listen(64)
     out = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, channel)
-    passed = listener.fileno().to_bytes(4, sys.byteorder)
-    out.sendmsg([b"L"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, passed)])
+    passed = b"".join(listener.fileno().to_bytes(4, sys.byteorder) for listener in listeners)
+    out.sendmsg([b"L"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, passed)], _socket.MSG_NOSIGNAL)
 
 
-def _limit(limits: dict) -> None:  # type: ignore[type-arg]
+def _limit(limits: dict, *, beside: int = 0) -> None:  # type: ignore[type-arg]
     # The number of processes is counted per user namespace since it is set in here: boxes do not share it.
     # A limit of 0 does not stop a program of the host that takes core dumps; 1 does, and is too small for a file.
-    wanted = [(LIMIT_CORE, 1), (LIMIT_NPROC, limits["processes"]), (LIMIT_NOFILE, OPEN_FILES)]
+    wanted = [(LIMIT_CORE, 1), (LIMIT_NPROC, limits["processes"] + beside), (LIMIT_NOFILE, OPEN_FILES)]
     if limits["disk_bytes"]:
         wanted.append((LIMIT_FSIZE, limits["disk_bytes"]))
     for which, most in wanted:
@@ -237,53 +253,12 @@ def _limit(limits: dict) -> None:  # type: ignore[type-arg]
 
 def _become_bwrap(order: dict, filter: int) -> None:  # type: ignore[type-arg]
     box = order["box"]
-    words = in_memory(b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in _arguments(order, filter)))
-    for fd in (filter, words, STARTED):
+    said = in_memory(words(order, filter))
+    for fd in (filter, said, STARTED):
         posix.set_inheritable(fd, True)
-    _close_all_but((0, 1, 2, STARTED, filter, words))
+    _close_all_but((0, 1, 2, STARTED, filter, said))
     program = STAGE + "/bwrap" if posix.access(STAGE + "/bwrap", posix.X_OK) else box["bwrap"]
-    posix.execve(program, ["bwrap", "--args", str(words), "--", "/bin/sh", "-c", BEGIN, *order["argv"]], LOADER)
-
-
-def _arguments(order: dict, filter: int) -> list:  # type: ignore[type-arg]
-    """The order matters: what comes later is mounted over what came before."""
-    box, said = order["box"], []
-    for space in ("user", "pid", "cgroup-try"):
-        said += [f"--unshare-{space}"]
-    said += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
-    # A second lock beside the filter, turned by a switch in /proc: where that is masked, the filter has to do.
-    said += ["--disable-userns"] if box["proc"] else []
-    said += ["--seccomp", str(filter), *_system()]
-    if box["proc"]:
-        said += ["--proc", "/proc"]
-    said += ["--dev", "/dev", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    said += ["--size", str(TMP_BYTES), "--tmpfs", "/tmp"]
-    for number, path in enumerate(box["reads"]):
-        said += ["--ro-bind-try", f"{STAGE}/r{number}", path]
-    for number, path in enumerate(box["writes"]):
-        said += ["--bind-try", f"{STAGE}/w{number}", path]
-    said += ["--bind", STAGE + ("/work" if box["files"]["upper"] else "/tree"), WORKSPACE]
-    said += ["--bind", STAGE + "/private", PRIVATE]
-    if box["objects"]:
-        said += ["--ro-bind-try", STAGE + "/objects", OBJECTS]
-    said += ["--remount-ro", "/", "--chdir", order["cwd"] or WORKSPACE]
-    for name, value in order["environment"].items():
-        said += ["--setenv", name, value]
-    return said
-
-
-def _system() -> list:  # type: ignore[type-arg]
-    """Programs and libraries as this system lays them out, and the /etc that boxes get."""
-    said = ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/opt", "/opt"]
-    for place in TOP:
-        try:
-            said += ["--symlink", posix.readlink(place), place]
-        except OSError:
-            said += ["--ro-bind-try", place, place]
-    said += ["--ro-bind-try", STAGE + "/etc", "/etc"]
-    for tree in TREES:
-        said += ["--ro-bind-try", f"/etc/{tree}", f"/etc/{tree}"]
-    return said
+    posix.execve(program, ["bwrap", "--args", str(said), "--", "/bin/sh", "-c", BEGIN, *order["argv"]], LOADER)
 
 
 def in_memory(content: bytes) -> int:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTORS = 3  # the order, the supervisor's log, the job's lock
 LONGEST = 8192
-STARTED, NETWORK = b".", b"n"
+# The last three say what a job needs: nothing more, a way to the network, and one with TLS of our own.
+STARTED, PLAIN, NETWORK, SECURE = b".", b"p", b"n", b"s"
 SHOWN = 400  # so many characters of a process's command line are free to say which job it watches
 
 
@@ -25,7 +26,8 @@ def main() -> None:
     globals()["supervise"] = __import__("supervise")
     seccomp = __import__("seccomp")
     if posix.uname().machine in seccomp.MACHINES:
-        seccomp.program(posix.uname().machine)
+        for kind in seccomp.KINDS:
+            seccomp.program(posix.uname().machine, kind)
     # Nobody here waits for a supervisor that ended.
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     asked = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 0)
@@ -33,8 +35,10 @@ def main() -> None:
         words, descriptors = _received(asked)
         if not words:
             posix._exit(0)
-        if words.startswith(NETWORK):
+        if not words.startswith(PLAIN):
             __import__("proxy")
+        if words.startswith(SECURE):
+            __import__("ssl")
         if posix.fork() == 0:
             _supervise(asked, words[1:], descriptors)
         for descriptor in descriptors:

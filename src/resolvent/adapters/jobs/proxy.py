@@ -1,35 +1,38 @@
-"""The one way out of a box: an HTTP proxy for the hosts on its job's allow-list, at a socket that listens inside.
+"""The ways out of a box: an HTTP proxy for the hosts on its job's allow-list, and its gateways, all listening inside.
 
 It runs outside, in a process of its own beside the supervisor, as the box's user and without a descriptor of anybody's.
 Every connection has a thread; whatever happens in one ends that one only.
 """
 
 import errno
+import json
 import posix
 import signal
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING or __package__:
     from resolvent.adapters.jobs import proxy_hello, proxy_relay, proxy_requests, proxy_targets
+    from resolvent.adapters.jobs.proxy_gateway import Gateway
+    from resolvent.adapters.jobs.proxy_notes import Notes
     from resolvent.adapters.jobs.proxy_targets import Refused, Resolve, Target, look_up
 else:
     import proxy_hello
     import proxy_relay
     import proxy_requests
     import proxy_targets
+    from proxy_gateway import Gateway
+    from proxy_notes import Notes
     from proxy_targets import Refused, Resolve, Target, look_up
 
 STACK_BYTES = 512 << 10
 # A server that cannot be reached and a client that says nothing are nobody's attempt at anything.
-UNNOTED = (408, 502)
-# Together they fit into a pipe, so that nobody who forgets to read them stops us.
-MOST_NOTES, LONGEST_NOTE, LONGEST_NAME = 200, 300, 120
+UNNOTED = (408, 502, 504)
 WELCOME = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -47,6 +50,23 @@ class Limits(NamedTuple):
 
 
 USUAL = Limits()
+# The longest that a model takes to say its first word, or the next.
+THINKING_S = 900.0
+HOME = ("localhost", "127.0.0.1", "::1")
+
+
+class Ways(NamedTuple):
+    """Where to: the hosts of an allow-list, and by the port they listen on in the box the servers of gateways."""
+
+    allowed: Sequence[str] = ()
+    gateways: Mapping[int, Gateway] = {}
+    resolve: Resolve = look_up
+
+
+def ways(box: Mapping[str, Any]) -> Ways:
+    """Those of a box; to be called by one who may read the system's certificates. ValueError when one leads nowhere."""
+    opened = {one["port"]: Gateway(one["upstream"], one["headers"]) for one in box["gateways"]}
+    return Ways(box["network"], opened)
 
 
 def environment(port: int = 3128, *, allowed: Sequence[str] = ()) -> dict[str, str]:
@@ -54,35 +74,18 @@ def environment(port: int = 3128, *, allowed: Sequence[str] = ()) -> dict[str, s
     address = f"http://127.0.0.1:{port}"
     through = {target.host for target in proxy_targets.permissions(allowed, ill=lambda *_: None)}
     # What listens in the box itself is not reached through us.
-    direct = ",".join(host for host in ("localhost", "127.0.0.1", "::1") if host not in through)
+    direct = ",".join(host for host in HOME if host not in through)
     named = {"http_proxy": address, "https_proxy": address, "all_proxy": address, "no_proxy": direct}
     return {**named, **{name.upper(): value for name, value in named.items()}, "NODE_USE_ENV_PROXY": "1"}
 
 
-class _Notes:
-    """One line per thing that was refused, however often it is tried."""
-
-    def __init__(self, log: int) -> None:
-        self._log, self._seen, self._lock = log, set[str](), threading.Lock()
-
-    def write(self, deed: str, what: str, why: str) -> None:
-        # What a client says is never more than a part of a line.
-        line = f"{deed} {ascii(what)[1:-1][:LONGEST_NAME]} {why}"[:LONGEST_NOTE]
-        with self._lock:
-            if line in self._seen or len(self._seen) >= MOST_NOTES:
-                return
-            self._seen.add(line)
-        with suppress(OSError):
-            posix.write(self._log, f"{line}\n".encode("ascii", "backslashreplace"))
-
-
 class _Proxy:
-    """What all connections of a job share."""
+    """What all connections to one listener share; a gateway has one of its own, and leads to one server."""
 
-    def __init__(self, allowed: Sequence[str], limits: Limits, *, log: int, resolve: Resolve) -> None:
-        self.limits, self.resolve = limits, resolve
-        self.notes = _Notes(log)
-        self.allowed = proxy_targets.permissions(allowed, ill=partial(self.notes.write, "refused"))
+    def __init__(self, ways: Ways, limits: Limits, notes: Notes, gateway: Gateway | None = None) -> None:
+        self.limits, self.resolve, self.notes = limits, ways.resolve, notes
+        self.gateway, self.gateways = gateway, ways.gateways
+        self.allowed = proxy_targets.permissions(ways.allowed, ill=partial(self.notes.write, "refused"))
         self.allowance = proxy_relay.Allowance(limits.job_bytes)
         self._slots = threading.Semaphore(limits.connections)
         self._freed = threading.Event()
@@ -128,6 +131,8 @@ class _Connection:
         self._what = "?"
         # Whether the client still listens to what a proxy has to say, or talks to a server.
         self._ours = True
+        # Programs that talk to a gateway read what went wrong as their server would tell it.
+        self._json = proxy.gateway is not None
 
     def run(self) -> None:
         """Do what the client asks for, or tell it why not; an error of either end is the end of both."""
@@ -147,7 +152,10 @@ class _Connection:
         try:
             asked = self._request()
             self._proxy.allowance.spend(0)
-            (self._tunnel if asked.method == "CONNECT" else self._forward)(asked)
+            if self._proxy.gateway:
+                self._pass_on(asked, self._proxy.gateway)
+            else:
+                (self._tunnel if asked.method == "CONNECT" else self._forward)(asked)
         except Refused as refusal:
             self._refuse(refusal)
 
@@ -175,6 +183,11 @@ class _Connection:
         """CONNECT: bytes to the target, as long as they say themselves that they are for it."""
         self._what = asked.target
         target = proxy_requests.server(asked.target)
+        self._near.settimeout(self._proxy.limits.head_s)
+        if gateway := self._gateway_at(target):
+            self._near.sendall(WELCOME)
+            self._pass_on(self._request(), gateway)
+            return
         with self._connected(target) as far:
             self._near.settimeout(self._proxy.limits.head_s)
             self._near.sendall(WELCOME)
@@ -192,11 +205,33 @@ class _Connection:
         self._what = asked.target
         target, path = proxy_requests.destination(asked)
         self._what = str(target)
+        if gateway := self._gateway_at(target):
+            self._pass_on(asked._replace(target=path), gateway)
+            return
         if target.port == proxy_hello.TLS_PORT:
             raise Refused(403, f"port {target.port} takes TLS: use CONNECT")
         body, head = proxy_requests.Body(asked), proxy_requests.rewritten(asked, target, path)
         with self._connected(target) as far:
             self._relay(far, body, first=head)
+
+    def _gateway_at(self, target: Target) -> Gateway | None:
+        """Who sends all that it wants of the box's own loopback through us means the gateways there as well."""
+        return self._proxy.gateways.get(target.port) if target.host in HOME else None
+
+    def _pass_on(self, asked: proxy_requests.Request, gateway: Gateway) -> None:
+        """A request for the server of a gateway, with its key."""
+        self._what, self._json = gateway.name, True
+        body, head = proxy_requests.Body(asked), gateway.rewritten(asked)
+        limits = self._proxy.limits
+        with gateway.reached(self._proxy.resolve, each_s=limits.connect_s, until=self._until) as far:
+            try:
+                self._relay(far, body, first=head, idle_s=max(limits.idle_s, THINKING_S))
+            except Refused as refusal:
+                # Until the server has said a word, the client still listens for one of ours.
+                self._ours = not far.answered
+                if refusal.status == 408:
+                    raise Refused(504, f"{gateway.name} did not answer in time") from None
+                raise
 
     def _connected(self, target: Target) -> socket.socket:
         permitted = self._proxy.allowed.get(target)
@@ -205,12 +240,14 @@ class _Connection:
         found = proxy_targets.addresses(permitted, self._proxy.resolve)
         return proxy_targets.connection(target, found, each_s=self._proxy.limits.connect_s, until=self._until)
 
-    def _relay(self, far: socket.socket, gate: proxy_relay.Gate, *, first: bytes) -> None:
+    def _relay(self, far: proxy_relay.End, gate: proxy_relay.Gate, *, first: bytes, idle_s: float = 0) -> None:
         spend, limits = self._proxy.allowance.spend, self._proxy.limits
         spend(len(first) + len(self._held))
         first += gate.admit(self._held)
         self._ours = False
-        pace = proxy_relay.Pace(limits.idle_s, hello_until=time.monotonic() + limits.head_s, until=self._until)
+        pace = proxy_relay.Pace(
+            idle_s or limits.idle_s, hello_until=time.monotonic() + limits.head_s, until=self._until
+        )
         proxy_relay.Relay(self._near, far, gate, spend=spend).run(first, pace)
 
     def _refuse(self, refusal: Refused) -> None:
@@ -218,28 +255,36 @@ class _Connection:
         line = ascii(str(refusal))[1:-1]
         if refusal.status not in UNNOTED or not self._ours:
             self._proxy.notes.write("refused" if self._ours else "cut", self._what, line)
+        kind, body = "text/plain", line
+        if self._json:
+            kind, body = "application/json", json.dumps({"error": {"type": "gateway", "message": str(refusal)}})
         answer = (
-            f"HTTP/1.1 {refusal.status} {line}\r\ncontent-type: text/plain\r\ncontent-length: {len(line) + 1}\r\n"
-            f"connection: close\r\n\r\n{line}\n"
+            f"HTTP/1.1 {refusal.status} {line}\r\ncontent-type: {kind}\r\ncontent-length: {len(body) + 1}\r\n"
+            f"connection: close\r\n\r\n{body}\n"
         )
         self._near.settimeout(proxy_relay.LINGER_S)
         self._near.sendall(answer.encode("ascii") if self._ours else refusal.farewell)
 
 
-def serve(
-    channel: int, *, allowed: Sequence[str], limits: Limits = USUAL, log: int = 2, resolve: Resolve = look_up
-) -> None:
-    """Serve the listener that comes through the channel until we are killed; return when none comes."""
+def serve(channel: int, ways: Ways, *, limits: Limits = USUAL, log: int = 2, secrets: tuple[str, ...] = ()) -> None:
+    """Serve the listeners that come through the channel, the proxy's first, until we are killed; or return if none."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for inherited in map(int, posix.listdir("/proc/self/fd")):
         if inherited > 2 and inherited not in (channel, log):
             with suppress(OSError):  # what the listing itself was read from
                 posix.close(inherited)
+    ends = [*([None] if ways.allowed or not ways.gateways else ()), *ways.gateways.values()]
     with socket.socket(fileno=channel) as passed:
-        _, found, _, _ = socket.recv_fds(passed, 1, 1)
-    if not found:
+        _, found, _, _ = socket.recv_fds(passed, 1, len(ends))
+    if len(found) != len(ends):
         return
     threading.stack_size(STACK_BYTES)
-    with socket.socket(fileno=found[0]) as listener:
+    notes = Notes(log, secrets)
+    for number, (descriptor, gateway) in enumerate(zip(found, ends, strict=True), start=1):
+        listener = socket.socket(fileno=descriptor)
         listener.setblocking(True)
-        _Proxy(allowed, limits, log=log, resolve=resolve).run(listener)
+        proxy = _Proxy(ways, limits, notes, gateway)
+        if number < len(ends):
+            threading.Thread(target=proxy.run, args=(listener,), daemon=True).start()
+        else:
+            proxy.run(listener)

@@ -11,7 +11,7 @@ TLS_PORT = 443
 ALERT, HANDSHAKE = 21, 22
 # What a client may send between two hellos: a change of ciphers for old routers, an alert, early words; and not yet.
 BETWEEN = (b"\x14", b"\x15", b"\x17", b"")
-CLIENT_HELLO, SERVER_HELLO = 1, 2
+CLIENT_HELLO = 1
 SERVER_NAME = 0
 # With either the name in clear is a cover for another one: Encrypted ClientHello, and the draft before it.
 HIDING = (0xFE0D, 0xFFCE)

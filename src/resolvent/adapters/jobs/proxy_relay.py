@@ -16,6 +16,17 @@ CHUNK = 1 << 16
 LINGER_S = 1.0
 
 
+class End(Protocol):
+    """What a relay needs of a socket; whatever speaks for one may stand in its place."""
+
+    def fileno(self) -> int: ...
+    def setblocking(self, flag: bool, /) -> None: ...
+    def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def send(self, said: bytes, /) -> int: ...
+    def recv(self, size: int, /) -> bytes: ...
+
+
 class Gate(Protocol):
     """What stands between a client's words and the server."""
 
@@ -59,7 +70,7 @@ class Pace(NamedTuple):
 class _Flow:
     """One direction: a chunk is read when the one before it is gone, so a slow reader slows its writer down."""
 
-    def __init__(self, source: socket.socket, sink: socket.socket) -> None:
+    def __init__(self, source: End, sink: End) -> None:
         self.source, self.sink = source, sink
         self.pending = b""
         self.ended = self._told = False
@@ -90,7 +101,7 @@ class _Flow:
 class Relay:
     """A client and the server it was let to."""
 
-    def __init__(self, near: socket.socket, far: socket.socket, gate: Gate, *, spend: Callable[[int], None]) -> None:
+    def __init__(self, near: socket.socket, far: End, gate: Gate, *, spend: Callable[[int], None]) -> None:
         self._gate, self._spend = gate, spend
         self._out, self._back = _Flow(near, far), _Flow(far, near)
         for end in (near, far):
@@ -118,7 +129,7 @@ class Relay:
         return back.ended and (out.ended or not self._gate.wants)
 
     def _wait(self, seconds: float) -> None:
-        wanted: dict[socket.socket, int] = {}
+        wanted: dict[End, int] = {}
         for flow in (self._out, self._back):
             if flow.pending:
                 wanted[flow.sink] = wanted.get(flow.sink, 0) | select.POLLOUT
@@ -129,9 +140,10 @@ class Relay:
         for end, events in wanted.items():
             poll.register(end, events)
         ready = dict(poll.poll(int(min(seconds, 86400) * 1000) + 1))
-        # Nothing more is read from this client, so this alone says that it has left; its server need not go on.
+        # Nothing more is read from this client, so this alone says that it has said all. It may still listen: the
+        # server is told, and whether the client has left shows when it gets its answer.
         if ready.get(self._out.source.fileno(), 0) & select.POLLRDHUP:
-            raise ConnectionAbortedError
+            self._out.ended = True
 
     def _turn(self) -> bool:
         """Move what can be moved; whether anything did."""

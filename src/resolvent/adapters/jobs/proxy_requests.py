@@ -1,6 +1,7 @@
 """What clients say to the proxy in HTTP/1, read strictly: whatever two readers could take for two things is refused."""
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING or __package__:
@@ -86,13 +87,20 @@ def path_at(asked: Request, to: Target) -> str:
 
 def rewritten(asked: Request, to: Target, path: str) -> bytes:
     """The head as the server gets it: for its own name, and for this one request only."""
+    host = str(to).removesuffix(f":{PLAIN_PORT}") if to.port == PLAIN_PORT else str(to)
+    return addressed(asked, host, path)
+
+
+def addressed(asked: Request, host: str, path: str, *, instead: Mapping[str, str] | None = None) -> bytes:
+    """The head for a host as it is to be named there; some fields, by names in lower case, have another value."""
+    other = instead or {}
     dropped = _FOR_US | {name.strip().lower() for value in asked.said("connection") for name in value.split(",")}
     kept = [
         f"{name}: {value}"
         for name, value in asked.fields
-        if name in _FRAMING or not (name in dropped or name.startswith("proxy-"))
+        if name in _FRAMING or not (name in dropped or name in other or name.startswith("proxy-"))
     ]
-    host = str(to).removesuffix(f":{PLAIN_PORT}") if to.port == PLAIN_PORT else str(to)
+    kept += [f"{name}: {value}" for name, value in other.items()]
     lines = [f"{asked.method} {path} {asked.version}", f"host: {host}", *kept, "connection: close", "", ""]
     return "\r\n".join(lines).encode("latin-1")
 

@@ -1,17 +1,23 @@
 """The system calls a box may not make, as a BPF filter: for bwrap's `--seccomp FD` and for a process to put on itself.
 
 Every call of Linux 6.18 is decided here; a call younger than that does not exist inside (ENOSYS), so that a new kernel
-opens nothing. Part of the detached supervisor: it imports only what is built in, and nothing of ours.
+opens nothing. Part of the detached supervisor: it imports only what is built in, and what lies beside it.
 """
 
 import _ctypes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from resolvent.adapters.jobs.native import native
+else:
+    from native import native
 
 # Audit architecture, and which column of CALLS holds its numbers.
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1), "arm64": (0xC00000B7, 1)}
 NEWEST = 469
 X32 = 0x40000000
 
-EPERM, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT = 1, 38, 93, 95, 97
+EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT = 1, 22, 38, 93, 95, 97
 
 # name: number on x86_64 and on arm64; from 424 on they are the same everywhere.
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -87,9 +93,10 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "adjtimex": (159, 171),
     "clock_adjtime": (305, 266),
 }
+SHMGET = (29, 194)
 # Without a namespace of its own a box would share these with every process of its user.
 SHARED: dict[str, tuple[int | None, int | None]] = {
-    "shmget": (29, 194),
+    "shmget": SHMGET,
     "shmat": (30, 196),
     "shmctl": (31, 195),
     "semget": (64, 190),
@@ -106,18 +113,20 @@ SHARED: dict[str, tuple[int | None, int | None]] = {
 # Calls that depend on their arguments.
 CLONE, CLONE3, IOCTL, PERSONALITY = (56, 220), (435, 435), (16, 29), (135, 92)
 FALLOCATE, PRLIMIT, SETPRIORITY = (285, 47), (302, 261), (141, 140)
-SOCKET, SOCKETPAIR, SENDTO, SENDMSG, SENDMMSG = (41, 198), (53, 199), (44, 206), (46, 211), (307, 269)
+SOCKET, SOCKETPAIR = (41, 198), (53, 199)
 
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS|CGROUP|UTS|IPC|USER|PID|NET; NEWTIME is part of the signal number here
 TERMINAL_INJECTION = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
 HARMLESS_PERSONALITIES = (0x0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)  # Linux, 32 bit, UNAME26, both, and reading
 FREEING_SPACE = (0x03, 0x08)  # punch a hole, collapse a range
-MSG_FASTOPEN = 0x20000000
+TAKING_SPACE = (0x40305828, 0x4030582A, 0x40305839)  # FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE
+LARGEST_SEGMENT = 1 << 16
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 SOCK_STREAM, SOCK_SEQPACKET, SOCK_TYPES = 1, 5, 0xF
 IP_PROTOCOLS = (0, 6, 17, 1, 58)  # the type's own, TCP, UDP, and the pings
-TCP_ONLY = (0, 6)  # MPTCP and SCTP are streams that Landlock does not see
-SOCKETS = ("any", "tcp", "none")
+# What is around the box that a filter is for: namespaces, and a cgroup that counts its memory; namespaces, and a
+# watchdog that sees no segment which nobody has mapped; or nothing but Landlock.
+COUNTED, WATCHED, SHARING = KINDS = ("counted", "watched", "sharing")
 
 LOAD, AND, RETURN = 0x20, 0x54, 0x06
 EQUAL, GREATER, AT_LEAST, ANY_BIT = 0x15, 0x25, 0x35, 0x45
@@ -126,53 +135,53 @@ KILL, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _MADE: dict[tuple[str, str], bytes] = {}
 
 
-def program(machine: str, sockets: str = "any") -> bytes:
-    """The filter for a machine as `uname -m` names it.
+def program(machine: str, kind: str = WATCHED) -> bytes:
+    """The filter for a machine as `uname -m` names it, and for one of the KINDS of box.
 
-    `sockets`: "any" is for a box with a network namespace of its own. "tcp" and "none" are for one that shares the
-    host's, next to Landlock: only TCP, or no network, and of AF_UNIX only pairs, because the user's message bus is a
-    pathname socket.
+    A box that shares the host's namespaces gets no network, and of AF_UNIX only pairs, because the user's message bus
+    is a pathname socket.
     """
     if machine not in MACHINES:
         raise ValueError(f"no system call filter for {machine}: it is made for x86_64 and aarch64")
-    if sockets not in SOCKETS:
-        raise ValueError(f"sockets is one of {', '.join(SOCKETS)}, not {sockets!r}")
-    if (machine, sockets) not in _MADE:
-        _MADE[machine, sockets] = _made(*MACHINES[machine], sockets)
-    return _MADE[machine, sockets]
+    if kind not in KINDS:
+        raise ValueError(f"a kind of box is one of {', '.join(KINDS)}, not {kind!r}")
+    if (machine, kind) not in _MADE:
+        _MADE[machine, kind] = _made(*MACHINES[machine], kind)
+    return _MADE[machine, kind]
 
 
-def _made(architecture: int, column: int, sockets: str) -> bytes:
+def _made(architecture: int, column: int, kind: str) -> bytes:
     code = [_op(LOAD, 4), _op(EQUAL, architecture, 1), _op(RETURN, KILL), _op(LOAD, 0)]
     # -1 is how a tracer skips a call, not x32.
     code += [_op(AT_LEAST, X32, 0, 3), _op(EQUAL, 0xFFFFFFFF, 0, 1), _refuse(ENOSYS), _op(RETURN, KILL)]
     code += [_op(GREATER, NEWEST, 0, 1), _refuse(ENOSYS)]
-    return b"".join([*code, *_search(sorted(_cases(column, sockets).items()))])
+    return b"".join([*code, *_search(sorted(_cases(column, kind).items()))])
 
 
-def _cases(column: int, sockets: str) -> dict[int, list[bytes]]:
+def _cases(column: int, kind: str) -> dict[int, list[bytes]]:
     """What to do about each call that is not simply allowed."""
-    denied = DENIED if sockets == "any" else DENIED | SHARED
+    denied = DENIED | SHARED if kind == SHARING else DENIED
     numbers = [number for call in denied.values() if (number := call[column]) is not None]
     cases = {number: [_refuse(EPERM)] for number in numbers}
     # The C library asks for clone3 first and falls back: its flags lie in memory, where no filter can see them.
     cases[CLONE3[column]] = [_refuse(ENOSYS)]
     cases[CLONE[column]] = [_argument(0), _op(ANY_BIT, NEW_NAMESPACES, 0, 1), _refuse(EPERM), _allow()]
-    cases[IOCTL[column]] = [_argument(1), *_among(TERMINAL_INJECTION, _refuse(EPERM)), _allow()]
     cases[PERSONALITY[column]] = [_argument(0), *_among(HARMLESS_PERSONALITIES, _allow()), _refuse(EPERM)]
     # Space in no time is faster than any watchdog; where a filesystem cannot do it either, programs write instead.
     cases[FALLOCATE[column]] = [_argument(1), *_among(FREEING_SPACE, _allow()), _refuse(EOPNOTSUPP)]
-    cases[SOCKET[column]] = _socket(sockets)
-    cases[SOCKETPAIR[column]] = _socketpair(sockets)
-    if sockets != "any":
+    taking = _among(TAKING_SPACE, _refuse(EOPNOTSUPP))
+    cases[IOCTL[column]] = [_argument(1), *_among(TERMINAL_INJECTION, _refuse(EPERM)), *taking, _allow()]
+    cases[SOCKET[column]] = _socket(kind)
+    cases[SOCKETPAIR[column]] = _socketpair(kind)
+    if kind == WATCHED:
+        # As if the kernel's own limit were that low; databases ask for a few bytes, to know each other by.
+        small = [_upper_half(1), _op(EQUAL, 0, 0, 3), _argument(1), _op(GREATER, LARGEST_SEGMENT, 1), _allow()]
+        cases[SHMGET[column]] = [*small, _refuse(EINVAL)]
+    if kind == SHARING:
         # Its own limits and priority only: without a pid namespace every process of its user is in reach.
         own = [_argument(0), _op(EQUAL, 0, 1), _refuse(EPERM)]
         cases[PRLIMIT[column]] = [*own, _allow()]
         cases[SETPRIORITY[column]] = [*own, _argument(1), _op(EQUAL, 0, 0, 1), _allow(), _refuse(EPERM)]
-    if sockets == "tcp":
-        # A fast open connects without Landlock's connect check (landlock-lsm/linux#41).
-        for call, flags in ((SENDTO, 3), (SENDMSG, 2), (SENDMMSG, 3)):
-            cases[call[column]] = [_argument(flags), _op(ANY_BIT, MSG_FASTOPEN, 0, 1), _refuse(EPERM), _allow()]
     return cases
 
 
@@ -192,18 +201,12 @@ def install(code: bytes) -> None:
     """Put a filter on the calling thread and on all that comes from it, for good; OSError if the kernel refuses."""
     filters = (_Byte * len(code)).from_buffer_copy(code)
     header = (len(code) // 8).to_bytes(8, "little") + _ctypes.addressof(filters).to_bytes(8, "little")
-    prctl = _Native(_ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl"))  # type: ignore[arg-type]
-    for arguments in ((38, 1, 0, 0, 0), (22, 2, header, 0, 0)):  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
-        if prctl(*arguments) != 0:
-            raise OSError(_ctypes.get_errno(), "the kernel refuses the system call filter")
+    native("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    native("prctl", 22, 2, header, 0, 0)  # PR_SET_SECCOMP
 
 
 class _Byte(_ctypes._SimpleCData):  # type: ignore[type-arg]
     _type_ = "c"
-
-
-class _Native(_ctypes.CFuncPtr):
-    _flags_ = 1 | 8  # the C calling convention, errno kept
 
 
 def _op(code: int, value: int, true: int = 0, false: int = 0) -> bytes:
@@ -223,6 +226,10 @@ def _argument(index: int) -> bytes:
     return _op(LOAD, 16 + 8 * index)
 
 
+def _upper_half(index: int) -> bytes:
+    return _op(LOAD, 20 + 8 * index)
+
+
 def _among(values: tuple[int, ...], verdict: bytes) -> list[bytes]:
     code: list[bytes] = []
     for value in values:
@@ -230,25 +237,21 @@ def _among(values: tuple[int, ...], verdict: bytes) -> list[bytes]:
     return code
 
 
-def _socket(sockets: str) -> list[bytes]:
+def _socket(kind: str) -> list[bytes]:
     """Families first, then what may be spoken in them; the routing netlink stays, it only lists interfaces."""
     routing = [_argument(2), _op(EQUAL, 0, 0, 1), _allow(), _refuse(EPROTONOSUPPORT)]
     code = [_argument(0), _op(EQUAL, AF_NETLINK, 0, len(routing)), *routing]
-    if sockets == "any":
-        code += [_op(EQUAL, AF_UNIX, 0, 1), _allow()]
-    if sockets == "none":
+    if kind == SHARING:
         return [*code, _refuse(EAFNOSUPPORT)]
+    code += [_op(EQUAL, AF_UNIX, 0, 1), _allow()]
     code += [_op(EQUAL, AF_INET, 2), _op(EQUAL, AF_INET6, 1), _refuse(EAFNOSUPPORT)]
-    if sockets == "tcp":
-        code += [_argument(1), _op(AND, SOCK_TYPES), _op(EQUAL, SOCK_STREAM, 1), _refuse(EPROTONOSUPPORT)]
-    protocols = TCP_ONLY if sockets == "tcp" else IP_PROTOCOLS
-    return [*code, _argument(2), *_among(protocols, _allow()), _refuse(EPROTONOSUPPORT)]
+    return [*code, _argument(2), *_among(IP_PROTOCOLS, _allow()), _refuse(EPROTONOSUPPORT)]
 
 
-def _socketpair(sockets: str) -> list[bytes]:
+def _socketpair(kind: str) -> list[bytes]:
     """Pairs are how programs talk to their children; a datagram pair could still send to any pathname socket."""
     code = [_argument(0), _op(EQUAL, AF_UNIX, 1), _refuse(EAFNOSUPPORT)]
-    if sockets != "any":
+    if kind == SHARING:
         code += [_argument(1), _op(AND, SOCK_TYPES)]
         code += [*_among((SOCK_STREAM, SOCK_SEQPACKET), _allow()), _refuse(EPROTONOSUPPORT)]
     return [*code, _allow()]

@@ -13,7 +13,7 @@ from resolvent.domain.change import Evidence
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
 from resolvent.domain.gate import Finding
-from resolvent.domain.job import Branch
+from resolvent.domain.job import Branch, Usage
 from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.errors import NotFound, UsageError
 
@@ -124,6 +124,14 @@ class StoredJournal:
 
     async def jobs(self, run: str) -> tuple[JobRow, ...]:
         return tuple(value_of(JobRow, row, "usage") for row in await self.store.read(queries.JOBS, run=run))
+
+    async def jobs_over(self, *, since: float, until: float) -> tuple[JobRow, ...]:
+        rows = await self.store.read(queries.JOBS_OVER, since=since, until=until)
+        return tuple(value_of(JobRow, row, "usage") for row in rows)
+
+    async def spent(self, *, since: float) -> Usage:
+        rows = await self.store.read(queries.USAGE_SINCE, since=since)
+        return sum((Usage.model_validate_json(row["usage"]) for row in rows), Usage())
 
     async def save_evidence(self, run: str, evidence: Evidence) -> None:
         text = document(evidence.model_dump())

@@ -83,16 +83,22 @@ ON CONFLICT (run, id) DO UPDATE SET parent = excluded.parent, made_from = exclud
 BRANCHES = 'SELECT id, parent, made_from AS "commit" FROM branches WHERE run = :run ORDER BY place'
 
 SAVE_JOB = """
-INSERT INTO jobs (run, id, step, name, agent, turn, state, ending, exit, seconds, usage)
-VALUES (:run, :id, :step, :name, :agent, :turn, :state, :ending, :exit, :seconds, :usage)
+INSERT INTO jobs (run, id, step, name, agent, turn, state, ending, exit, seconds, usage, branch, private, at)
+VALUES (:run, :id, :step, :name, :agent, :turn, :state, :ending, :exit, :seconds, :usage, :branch, :private, :at)
 ON CONFLICT (run, id) DO UPDATE SET
   state = excluded.state, ending = excluded.ending, exit = excluded.exit, seconds = excluded.seconds,
-  usage = excluded.usage
+  usage = excluded.usage, at = excluded.at
 WHERE excluded.state <> 'started' OR jobs.state = 'started'
 """
 JOBS = """
-SELECT id, run, step, name, agent, turn, state, ending, exit, seconds, usage FROM jobs WHERE run = :run ORDER BY place
+SELECT id, run, step, name, agent, turn, state, ending, exit, seconds, usage, branch, private, at
+FROM jobs WHERE run = :run ORDER BY place
 """
+JOBS_OVER = """
+SELECT id, run, step, name, agent, turn, state, ending, exit, seconds, usage, branch, private, at
+FROM jobs WHERE at >= :since AND at < :until AND agent <> '' ORDER BY at, run, id
+"""
+USAGE_SINCE = "SELECT usage FROM jobs WHERE at >= :since"
 
 # What was seen once is not seen otherwise later.
 SAVE_EVIDENCE = """

@@ -101,4 +101,11 @@ _FIRST = (
     "CREATE INDEX events_by_run ON events (run, seq)",
 )
 
-SCHEMAS: Sequence[Sequence[str]] = (_FIRST,)
+_JOBS_OF_AGENTS = (
+    "ALTER TABLE jobs ADD COLUMN branch TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE jobs ADD COLUMN private TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE jobs ADD COLUMN at DOUBLE PRECISION NOT NULL DEFAULT 0",
+    "CREATE INDEX jobs_by_time ON jobs (at)",
+)
+
+SCHEMAS: Sequence[Sequence[str]] = (_FIRST, _JOBS_OF_AGENTS)

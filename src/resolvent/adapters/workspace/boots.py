@@ -1,9 +1,9 @@
 """Which start of the machine this is: what was not on the disk when it ended may be torn in the next one."""
 
-import os
 from pathlib import Path
 from shlex import quote
 
+from resolvent.adapters.workspace.lasting import flush_names, write_whole
 from resolvent.errors import JobLost
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -41,16 +41,13 @@ class BootNote:
         """Somebody writes from now on."""
         if not self._boot or self._noted == self._boot:
             return
-        with self._path.open("w") as file:
-            file.write(self._boot)
-            file.flush()
-            os.fsync(file.fileno())
-        self._settle()
+        write_whole(self._path, self._boot)
+        flush_names(self._path.parent)
 
     def remove(self) -> None:
         """All that was written is on the disk."""
         self._path.unlink(missing_ok=True)
-        self._settle()
+        flush_names(self._path.parent)
 
     @property
     def _noted(self) -> str:
@@ -58,10 +55,3 @@ class BootNote:
             return self._path.read_text()
         except FileNotFoundError:
             return ""
-
-    def _settle(self) -> None:
-        directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

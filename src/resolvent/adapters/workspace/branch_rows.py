@@ -1,13 +1,16 @@
 """A branch as the record of this disk has it: the tables, and their rows as values."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from shlex import quote
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from resolvent.adapters.journal.store import Connection, Row
+from resolvent.adapters.workspace.files import translated
 from resolvent.domain.job import Branch
 from resolvent.errors import BranchBusy, NotFound, ReplayDiverged
+
+T = TypeVar("T")
 
 SCHEMA = [
     [
@@ -76,10 +79,12 @@ class Standing(NamedTuple):
         mine, theirs = ((one.shown, one.job, one.laid, one.created_at) for one in (self, other))
         return mine == theirs
 
-    def busy(self) -> BranchBusy:
-        """The error for somebody who cannot have it now."""
-        hint = f"resolvent branch stop {quote(self.branch.id)}"
-        return BranchBusy(f"job {self.job} runs in branch {self.branch.id!a}", hint=hint)
+    def busy(self, *, running: bool) -> BranchBusy:
+        """The error for somebody who cannot have it now; `running` tells whether that is because of its job."""
+        if running:
+            hint = f"resolvent branch stop {quote(self.branch.id)}"
+            return BranchBusy(f"job {self.job} runs in branch {self.branch.id!a}", hint=hint)
+        return BranchBusy(f"somebody else uses branch {self.branch.id!a} at this moment", hint="resolvent branch ls")
 
     def torn(self, boot: str) -> bool:
         """The machine went down before what was written was on its disk; none can tell where no boot has a name."""
@@ -158,6 +163,16 @@ class Rows:
     def barrier(self) -> None:
         """Write something, so that a durable commit of this transaction waits for all that was committed before."""
         self._connection.announce()
+
+
+def in_rows(work: Callable[[Rows], T]) -> Callable[[Connection], T]:
+    """The work as a store takes it; a failing disk says who must act."""
+
+    def working(connection: Connection) -> T:
+        with translated():
+            return work(Rows(connection))
+
+    return working
 
 
 def standing(row: Row) -> Standing:

@@ -1,21 +1,22 @@
 """The record of which branches lie on this disk: one row each, and one commit for whatever happens to one.
 
-Layers are made and sealed while the write lock is held, in the transaction that names them. So whoever holds that lock
-sees no layer without a row that somebody could still name: what has none was left by a crash, or by a removal.
+A layer that is a branch's own is made while the write lock is held, in the transaction that names it: without a row it
+was left by a crash or a removal. Layers of the base are made before any row names them, and stay a while without one.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from resolvent.adapters.journal.store import Connection, Store
+from resolvent.adapters.journal.store import Store
 from resolvent.adapters.workspace.boots import lost, this_boot
-from resolvent.adapters.workspace.branch_rows import FIND, LIST, SCHEMA, SIZES, Rows, Standing, missing, standing
-from resolvent.adapters.workspace.files import remove_tree, translated
+from resolvent.adapters.workspace.branch_rows import FIND, LIST, SCHEMA, Rows, Standing, in_rows, missing, standing
+from resolvent.adapters.workspace.files import translated
 from resolvent.adapters.workspace.layer_store import LayerStore
+from resolvent.adapters.workspace.unused import UnusedLayers
 from resolvent.domain.job import Branch
-from resolvent.errors import StoreBusy
+from resolvent.errors import BranchBusy, StoreBusy
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ class BranchStore:
 
     def __init__(self, store: Store, layers: LayerStore, *, running: Callable[[str], bool], boot: str = "") -> None:
         self.layers = layers
+        self.unused = UnusedLayers(store, layers)
         self._store = store
         self._running = running
         self._boot = boot
@@ -106,21 +108,11 @@ class BranchStore:
             if not self._in_use(here):
                 return self._open(rows, here._replace(job=job))
             if here.job != job:
-                raise here.busy()
+                raise self.busy(here)
             return here
 
         # On the disk before the job begins: its end will be, and must not stand beside a branch it never was in.
         return await self._durable(work)
-
-    async def let_go(self, id: str, *, job: str) -> None:
-        """The job ended: the branch is free. Not its job, or no such branch: nothing to do."""
-
-        def work(rows: Rows) -> None:
-            here = rows.find(id)
-            if here is not None and here.job == job:
-                rows.save(here._replace(job=""))
-
-        await self._ordered(work)
 
     async def lay(self, id: str, digest: str, *, write: Callable[[Standing], None]) -> None:
         """Let `write` put files into the upper, once for every digest; BranchBusy while a job runs there."""
@@ -150,7 +142,7 @@ class BranchStore:
             here = rows.require(id)
             sealed = self._seal(rows, here if torn else self.whole(here))
             if sealed is None:
-                raise here.busy()
+                raise self.busy(here)
             return sealed
 
         return await self._ordered(work)
@@ -158,10 +150,18 @@ class BranchStore:
     async def snapshot(self, id: str) -> Standing:
         """As `seal`, and no power loss takes it either."""
 
+        def unchanged(rows: Rows) -> Standing | None:
+            here = self.whole(rows.require(id))
+            if here.upper or here.sealed_in:
+                return None
+            # All that it stands on is on the disk; that there is such a branch may not be.
+            rows.barrier()
+            return here
+
         def closed(rows: Rows) -> Standing:
             here = self.whole(rows.require(id))
             if not self._closed(here):
-                raise here.busy()
+                raise self.busy(here)
             return here
 
         def kept(rows: Rows, seen: Standing) -> Standing | None:
@@ -170,10 +170,13 @@ class BranchStore:
                 return None
             return rows.save(self._sealed(seen)._replace(sealed_in=""))
 
+        here = await self.get(id)
+        if here is not None and not here.upper and (same := await self._durable(unchanged)):
+            return same
         while True:
             store = await self._waiting_store()
-            first, second = _translating(closed), lambda connection, seen: kept(Rows(connection), seen)
-            if sealed := await store.around(self._synced, first, second):
+            first, second = in_rows(closed), lambda connection, seen: kept(Rows(connection), seen)
+            if sealed := await store.around(translated()(self.layers.sync), first, second):
                 return sealed
 
     async def _waiting_store(self) -> Store:
@@ -181,10 +184,6 @@ class BranchStore:
         async with self._opening:
             self._waiting = self._waiting or await Store.open(self._store.url)
         return self._waiting
-
-    def _synced(self) -> None:
-        with translated():
-            self.layers.sync()
 
     async def flatten(self, seen: Standing, *, made: Path, below: Sequence[str]) -> Standing | None:
         """Put a sealed branch on one new layer, which shows what all its own did; None if it has moved on."""
@@ -218,7 +217,7 @@ class BranchStore:
             gone = tuple(here for id in dict.fromkeys(ids) if (here := rows.find(id)))
             for here in gone:
                 if self._in_use(here) or (seen is not None and not here.holds_as(seen)):
-                    raise here.busy()
+                    raise self.busy(here)
                 rows.remove(here.branch.id)
             return gone
 
@@ -230,43 +229,15 @@ class BranchStore:
                 await asyncio.to_thread(self.layers.discard, *uppers)
         return gone
 
-    async def unnamed(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The layers that some branch names, and those on the disk that none does, whatever a power loss takes back."""
-
-        def work(rows: Rows) -> tuple[frozenset[str], frozenset[str]]:
-            rows.barrier()
-            named = rows.named()
-            return named, frozenset(self.layers.names()) - named
-
-        return await self._durable(work)
-
-    async def remove(self, layers: Sequence[str]) -> tuple[str, ...]:
-        """Remove those of these layers that no branch names; which they were."""
-
-        def work(rows: Rows) -> dict[str, Path]:
-            buried = {name: grave for name in rows.unnamed(layers) if (grave := self.layers.bury(name))}
-            rows.resize(dict.fromkeys(buried))
-            return buried
-
-        buried = await self._ordered(work)
-        with translated():
-            # Several at once: most of it is waiting for the file system.
-            await asyncio.gather(*(asyncio.to_thread(remove_tree, grave) for grave in buried.values()))
-        return tuple(buried)
-
-    async def sizes(self) -> dict[str, int]:
-        """The bytes of the sealed layers that were measured."""
-        return {row["layer"]: row["bytes"] for row in await self._store.read(SIZES)}
-
-    async def measured(self, sizes: Mapping[str, int]) -> None:
-        """Remember the bytes of sealed layers: they do not change."""
-        await self._ordered(lambda rows: rows.resize(sizes))
-
     def whole(self, here: Standing) -> Standing:
         """The branch; JobLost when what it holds may be torn, because the machine went down before it was sealed."""
         if here.torn(self._boot):
             raise lost(here.branch.id)
         return here
+
+    def busy(self, here: Standing) -> BranchBusy:
+        """The error for somebody who cannot have the branch now."""
+        return here.busy(running=self.occupied(here))
 
     def occupied(self, here: Standing) -> bool:
         """A job runs in it right now."""
@@ -278,7 +249,7 @@ class BranchStore:
 
     def _idle(self, here: Standing) -> Standing:
         if self._in_use(here):
-            raise here.busy()
+            raise self.busy(here)
         return here
 
     def _add(self, rows: Rows, branch: Branch, lowers: tuple[str, ...], *, sealed_in: str = "") -> Standing:
@@ -321,15 +292,7 @@ class BranchStore:
         return here._replace(upper="", lowers=lowers, written_in="", sealed_in=here.written_in or here.sealed_in)
 
     async def _ordered(self, work: Callable[[Rows], T]) -> T:
-        return await self._store.ordered(_translating(work))
+        return await self._store.ordered(in_rows(work))
 
     async def _durable(self, work: Callable[[Rows], T]) -> T:
-        return await self._store.transaction(_translating(work))
-
-
-def _translating(work: Callable[[Rows], T]) -> Callable[[Connection], T]:
-    def translating(connection: Connection) -> T:
-        with translated():
-            return work(Rows(connection))
-
-    return translating
+        return await self._store.transaction(in_rows(work))

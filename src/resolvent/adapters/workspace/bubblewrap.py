@@ -14,6 +14,7 @@ from resolvent.domain.model import Value
 
 # The first with --disable-userns and --size.
 OLDEST = (0, 8)
+PATIENCE_S = 10.0
 INSTALL = "sudo apt-get install --yes bubblewrap"
 
 
@@ -68,4 +69,13 @@ async def _version(place: str) -> str:
         )
     except OSError as error:
         return error.strerror or "it cannot be started"
-    return (await process.communicate())[0].decode("utf-8", "replace").strip()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        return "it does not end"
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return said.decode("utf-8", "replace").strip()

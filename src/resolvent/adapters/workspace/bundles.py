@@ -1,5 +1,6 @@
 """An agent's own commits, taken in as data: bundled inside its box, checked by git before we keep an object of them."""
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -19,7 +20,7 @@ COMMAND = (
 
 async def take_bundle(git: Git, left: Path, *, branch: str, scratch: Path) -> str | None:
     """Keep the commits of a bundle that lies at `left` under the ref that is returned; None when there is none."""
-    if not _copied(left, scratch / NAME):
+    if not await asyncio.to_thread(_copied, left, scratch / NAME):
         return None
     ref = f"refs/agents/{directory_name(branch)}"
     strict = ("-c", "transfer.fsckObjects=true", "-c", "fetch.fsckObjects=true")

@@ -1,6 +1,5 @@
 """What a commit holds, written to a disk from its objects alone: no index, no filter, no work tree of git's."""
 
-import ctypes
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from resolvent.errors import ExportRefused, NotFound
 NAME, EMAIL = "Resolvent", "resolvent@localhost"
 
 _CHUNK = 1 << 20
+_LONGEST_LINK = 4095
 _CONFIG = f"""\
 [core]
 \trepositoryformatversion = 0
@@ -56,7 +56,8 @@ def refuse_unsafe(paths: Iterable[bytes]) -> None:
     """ExportRefused for paths that lead out of the tree, or into a `.git`: nobody vouches for a commit."""
     refused = sorted(shown(path) for path in paths if unsafe(path))
     if refused:
-        raise ExportRefused(f"the commit holds paths that cannot be laid out: {refused[:20]!a}", paths=refused)
+        named = refused[:100]
+        raise ExportRefused(f"the commit holds paths that cannot be laid out: {named[:20]!a}", paths=named)
 
 
 def parts(listing: Listing) -> tuple[list[bytes], list[Blob]]:
@@ -84,6 +85,8 @@ def _write_all(root: bytes, blobs: Sequence[Blob], stream: IO[bytes]) -> None:
         if len(said) != 3 or said[1] != b"blob":
             raise NotFound(f"our repository does not hold the object {blob.oid}")
         if blob.mode == LINK:
+            if int(said[2]) > _LONGEST_LINK:
+                raise ExportRefused(f"the commit holds a link that no disk can: {blob.path!a}")
             target = stream.read(int(said[2]))
             if b"\0" in target or not target:
                 raise ExportRefused(f"the commit holds a link that leads nowhere: {blob.path!a}")
@@ -138,15 +141,3 @@ def give_ancestors(work: Path, *, commit: str, git: Git) -> None:
         revisions = f"{commit}\n--not\n".encode() + tips
         git.stream(*command, input=revisions, read=lambda said: shutil.copyfileobj(said, file))
     git.stream("index-pack", str(pack), read=lambda said: said.read())
-
-
-def flush(directory: Path) -> None:
-    """Wait until all that was written on the disk of this directory is there to stay."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        library = ctypes.CDLL(None, use_errno=True)
-        if library.syncfs(fd):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), os.fspath(directory))
-    finally:
-        os.close(fd)

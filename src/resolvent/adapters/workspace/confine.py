@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from resolvent.adapters.jobs.launch import OBJECTS, PRIVATE, PROXY, TREES, WORKSPACE
+from resolvent.adapters.jobs.launch import PROXY
+from resolvent.adapters.jobs.wording import OBJECTS, PRIVATE, TREES, WORKSPACE
+from resolvent.adapters.workspace.lasting import flush
 from resolvent.adapters.workspace.scratch import Scratch, settle
-from resolvent.domain.job import Box, Files, Job, Limits
-from resolvent.errors import NoSandbox
+from resolvent.domain.job import Box, Files, Gateway, Job, Limits
+from resolvent.errors import ConfigError, NoSandbox
 
 __all__ = ["OBJECTS", "PRIVATE", "WORKSPACE", "Walls", "furnish"]
 
@@ -52,6 +54,8 @@ class Walls:
         own, every = _spellings(job.writes), _spellings((*self.written, *job.writes))
         reads = _existing((*self.reads, *job.reads), own=own, written=every)
         writes = _existing(job.writes, own=own, written=every)
+        # Without a network of its own a box gets none, and so nobody to let it out.
+        network = tuple(dict.fromkeys((*self.network, *job.network))) if self.kind == "namespaces" else ()
         box = Box(
             walls=self.kind,
             files=files,
@@ -59,26 +63,46 @@ class Walls:
             reads=reads,
             writes=writes,
             objects=objects,
-            network=self.network,
+            network=network,
+            gateways=self._gateways(job),
             user=self.user,
             bwrap=self.bwrap,
             etc=self.etc,
             proc=self.proc,
         )
         self.give(Path(private))
+        if self.etc:
+            _make_room(Path(self.etc), (*reads, *writes))
         wanted = job.environment.get("PATH", "")
         environment = job.environment | {"PATH": _path(wanted, (*reads, *writes))}
         argv = (_program(job.argv[0], inside=environment["PATH"], outside=wanted), *job.argv[1:])
         if self.kind == "landlock":
             # The system's settings are there but cannot be read, at which git gives up.
             environment["GIT_CONFIG_NOSYSTEM"] = "1"
-        if self.network:
+        if network:
             from resolvent.adapters.jobs.proxy import environment as proxied
 
-            environment |= proxied(PROXY[1], allowed=self.network)
+            environment |= proxied(PROXY[1], allowed=network)
         cwd = job.cwd or (files.tree if self.kind == "landlock" else WORKSPACE)
         fitted = {"argv": argv, "cwd": cwd, "environment": environment, "limits": self._limited(job.limits)}
         return job.model_copy(update={"box": box, **fitted})
+
+    def _gateways(self, job: Job) -> tuple[Gateway, ...]:
+        """Those of the job, once they are known to lead somewhere; NoSandbox where there is no network to put them."""
+        if job.gateways and self.kind == "landlock":
+            raise NoSandbox(
+                "the rung landlock has no way to a model that keeps its key outside",
+                hint="resolvent doctor says what the rungs with a network of their own need here",
+            )
+        if job.gateways:
+            from resolvent.adapters.jobs import proxy_gateway
+        for gateway in job.gateways:
+            try:
+                proxy_gateway.upstream(gateway.upstream)
+                proxy_gateway.headers(gateway.headers)
+            except ValueError as error:
+                raise ConfigError(f"no gateway to {gateway.upstream}: {error}", hint="resolvent doctor") from error
+        return job.gateways
 
     def inside(self, private: str) -> str:
         """Where the job finds its private directory."""
@@ -161,6 +185,21 @@ def _below(path: str, places: tuple[str, ...]) -> bool:
     return any(path == place or path.startswith(place + "/") for place in places)
 
 
+def _make_room(etc: Path, shown: tuple[str, ...]) -> None:
+    """Have something in the /etc of boxes, which nobody can write from inside, that each of these is laid over."""
+    for path in map(Path, shown):
+        if not path.is_relative_to("/etc"):
+            continue
+        target = etc / path.relative_to("/etc")
+        missing = [place for place in (target, *target.parents) if not place.exists()]
+        for place in reversed(missing):
+            if place == target and not path.is_dir():
+                place.touch()
+            else:
+                place.mkdir(exist_ok=True)
+            place.chmod(0o755)
+
+
 def _path(wanted: str, reads: tuple[str, ...]) -> str:
     """The search path as far as it can be seen inside; the system's own always."""
     seen = [place for place in wanted.split(":") if place.startswith("/") and _below(place, (*SYSTEM, *reads))]
@@ -184,6 +223,8 @@ def furnish(sandbox: Path, *, user: int) -> str:
         with Scratch(sandbox / "scratch")() as scratch:
             made = scratch / "etc"
             _furnish(made, sources, user=user)
+            # Empty files that a power loss left would pass for the system's own ever after.
+            flush(made)
             settle(made, place)
     return str(place)
 

@@ -3,13 +3,14 @@
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from resolvent.adapters.journal.rows import columns, value_of
 from resolvent.adapters.journal.store import Connection, Row, Store
-from resolvent.domain.exploration import GONE, Exploration, Status
-from resolvent.errors import NotFound, UsageError
+from resolvent.domain.exploration import GONE, Exploration, Refusal, Status
+from resolvent.errors import NotFound, ResolventError, UsageError
 
 _FIRST = (
     """CREATE TABLE explorations (
@@ -36,12 +37,15 @@ _FIRST = (
     "CREATE INDEX explorations_by_parent ON explorations (parent)",
     "CREATE INDEX explorations_by_snap ON explorations (snap)",
 )
+_SECOND = ("ALTER TABLE explorations ADD COLUMN undeletable TEXT",)
+# Fields that are no plain columns.
+_DOCUMENTS = ("choice", "prompts", "undeletable")
 _GONE = ", ".join(f"'{status}'" for status in GONE)
 _INSERT = (
     "INSERT INTO explorations (id, name, display_name, project, parent, made_from, agent, choice, prompts, position,"
-    " status, status_text, error, snap, rescue, created_at, updated_at) VALUES (:id, :name, :display_name, :project,"
-    " :parent, :commit, :agent, :choice, :prompts, :position, :status, :status_text, :error, :snap, :rescue,"
-    " :created_at, :updated_at)"
+    " status, status_text, error, snap, rescue, undeletable, created_at, updated_at) VALUES (:id, :name, :display_name,"
+    " :project, :parent, :commit, :agent, :choice, :prompts, :position, :status, :status_text, :error, :snap, :rescue,"
+    " :undeletable, :created_at, :updated_at)"
 )
 _FIND = "SELECT * FROM explorations WHERE id = :named OR name = :named OR (snap = :named AND :named <> '')"
 _LIST = (
@@ -62,11 +66,14 @@ _PINNED = (
 )
 _MOVE = (
     "UPDATE explorations SET position = :position, status = :status, status_text = :status_text, error = :error,"
-    f" snap = :snap, updated_at = :updated_at WHERE id = :id AND status NOT IN ({_GONE})"
+    " snap = :snap, undeletable = :undeletable, updated_at = :updated_at"
+    f" WHERE id = :id AND status NOT IN ({_GONE})"
 )
 # A child that has not begun still needs what its parent holds.
 _NEEDED_BY = "SELECT name FROM explorations WHERE parent = :id AND snap = '' AND status = 'queued' LIMIT 1"
 _SET_STATUS = "UPDATE explorations SET status = :status, rescue = :rescue, updated_at = :at WHERE id = :id"
+_SET_GONE = f"{_SET_STATUS} AND status IN ('succeed', 'failed')"
+_PROGRESS = "SELECT id, status, position, snap FROM explorations"
 
 _ADJECTIVES = (
     "able amber brave bright brisk calm candid clever crisp curious daring eager early fair fleet fond gentle glad"
@@ -83,6 +90,14 @@ _NOUNS = (
 )
 
 
+class Progress(NamedTuple):
+    """How far an exploration is: its status, how many prompts are kept, and whether it ever had a branch."""
+
+    status: Status
+    position: int
+    made: bool
+
+
 class Explorations:
     """Every exploration there is or was; any number of processes may read and ask, one works."""
 
@@ -95,7 +110,7 @@ class Explorations:
         """The table in the sandbox's own database, made if need be."""
         store = await Store.open(f"sqlite:///{sandbox / 'branches.db'}")
         try:
-            await store.migrate("explorations", (_FIRST,))
+            await store.migrate("explorations", (_FIRST, _SECOND))
         except BaseException:
             await store.close()
             raise
@@ -108,7 +123,7 @@ class Explorations:
             for row in rows:
                 if row.parent:
                     _living(connection, row.parent)
-                connection.write(_INSERT, **columns(row, "choice", "prompts"))
+                connection.write(_INSERT, **columns(row, *_DOCUMENTS))
             connection.announce()
 
         await self._store.transaction(work)
@@ -175,16 +190,35 @@ class Explorations:
 
         await self._store.transaction(work)
 
-    async def set_undeletable(self, row: Exploration, *, error: str) -> None:
-        """It could not be deleted and is what it was before, or failed if its agent was not done."""
-        status: Status = "succeed" if row.position == len(row.prompts) else "failed"
-        kept = self._changed(row, {"status": status, "status_text": "could not be deleted", "error": error})
+    async def set_undeletable(self, row: Exploration, *, error: ResolventError) -> None:
+        """It could not be deleted and is what it was before; an agent that was stopped for it has failed."""
+        refusal = Refusal(kind=type(error).__name__, message=error.message, hint=error.hint)
+        changes: dict[str, Any] = {"status": "succeed", "undeletable": refusal}
+        if row.position < len(row.prompts):
+            changes["status"] = "failed"
+            if not row.error:
+                changes |= {"status_text": "stopped to be deleted, which failed", "error": error.message}
+        kept = self._changed(row, changes)
 
         def work(connection: Connection) -> None:
-            connection.write(_SET_STATUS, id=row.id, status=status, rescue="", at=self._now())
+            connection.write(_SET_STATUS, id=row.id, status=kept.status, rescue="", at=self._now())
             _move(connection, kept)
 
         await self._store.transaction(work)
+
+    async def set_gone(self, id: str, *, rescue: str) -> None:
+        """Somebody else removed the branch of an ended one: from now on it is as if it had been deleted here."""
+
+        def work(connection: Connection) -> None:
+            connection.write(_SET_GONE, id=id, status="deleted", rescue=rescue, at=self._now())
+            connection.announce()
+
+        await self._store.transaction(work)
+
+    async def progress(self) -> dict[str, Progress]:
+        """How far each of all there ever were is, by its id."""
+        rows = await self._store.read(_PROGRESS)
+        return {row["id"]: Progress(row["status"], row["position"], bool(row["snap"])) for row in rows}
 
     async def changed(self, *, since: int, timeout_s: float | None = None) -> int:
         """Wait until the count of changes is not `since`, or the time is over; returns the count."""
@@ -193,8 +227,8 @@ class Explorations:
     async def close(self) -> None:
         await self._store.close()
 
-    def _changed(self, row: Exploration, changes: dict[str, str | int]) -> Exploration:
-        return Exploration.model_validate(row.model_dump() | changes | {"updated_at": self._now()})
+    def _changed(self, row: Exploration, changes: Mapping[str, Any]) -> Exploration:
+        return Exploration.model_validate(row.model_dump() | {**changes, "updated_at": self._now()})
 
 
 def new_names() -> dict[str, str]:
@@ -221,8 +255,8 @@ def _living(connection: Connection, id: str) -> None:
 
 
 def _move(connection: Connection, row: Exploration) -> None:
-    fields = columns(row, "choice", "prompts")
-    wanted = ("id", "position", "status", "status_text", "error", "snap", "updated_at")
+    fields = columns(row, *_DOCUMENTS)
+    wanted = ("id", "position", "status", "status_text", "error", "snap", "undeletable", "updated_at")
     if not connection.write(_MOVE, **{name: fields[name] for name in wanted}):
         raise NotFound(f"branch {row.id} was deleted", hint="list_branches")
     connection.announce()
@@ -230,4 +264,4 @@ def _move(connection: Connection, row: Exploration) -> None:
 
 def _exploration(row: Row) -> Exploration:
     fields = {name: value for name, value in row.items() if name not in ("place", "made_from")}
-    return value_of(Exploration, fields | {"commit": row["made_from"]}, "choice", "prompts")
+    return value_of(Exploration, fields | {"commit": row["made_from"]}, *_DOCUMENTS)

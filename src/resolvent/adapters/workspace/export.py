@@ -1,20 +1,17 @@
 """Export: read what an agent left as data, and make one commit of it. No git ever looks at an agent's files."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from resolvent.adapters.git import Git
-from resolvent.adapters.workspace.files import MAX_DEPTH, open_file, opened
-from resolvent.adapters.workspace.names import poses_as_git, shown
+from resolvent.adapters.workspace.basket import Basket, Refused, read_whole, refusal
+from resolvent.adapters.workspace.checkout import EMAIL, NAME
+from resolvent.adapters.workspace.files import listed, open_file, opened
 from resolvent.adapters.workspace.objects import GITLINK, LINK, Entry, Listing, Pack
 from resolvent.adapters.workspace.rules import Rules
-from resolvent.adapters.workspace.sealed import EMAIL, NAME
 from resolvent.domain.change import Change
 from resolvent.errors import ExportRefused, GitError
 
-MAX_BYTES = 100 << 20
-MAX_PATH = 3000
 # As git's own transfers: few objects are kept one by one, many as one pack.
 _FEW = 100
 
@@ -25,16 +22,12 @@ class Harvest:
 
     parent: Listing
     rules: Rules
-    pack: Pack
+    basket: Basket
     found: dict[bytes, Entry] = field(default_factory=dict)
-    skipped: list[bytes] = field(default_factory=list)
-    refused: dict[bytes, str] = field(default_factory=dict)
 
     def walk(self, directory: int, *, above: bytes = b"", depth: int = 0) -> None:
         """Take in everything below an open directory."""
-        with os.scandir(directory) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-        for entry in found:
+        for entry in sorted(listed(directory), key=lambda entry: entry.name):
             name = os.fsencode(entry.name)
             path = above + name
             # Whatever the agent made of its own repository is no part of the work.
@@ -42,9 +35,9 @@ class Harvest:
                 continue
             is_directory = entry.is_dir(follow_symlinks=False)
             if not self._wanted(path, is_directory=is_directory):
-                self.skipped.append(path + b"/" if is_directory else path)
+                self.basket.leave(path + b"/" if is_directory else path)
             elif reason := refusal(path, depth=depth):
-                self.refused[path] = reason
+                self.basket.refuse(path, reason)
             elif is_directory:
                 self._enter(directory, entry.name, path=path, depth=depth)
             else:
@@ -54,6 +47,8 @@ class Harvest:
         entry = self.parent.entries.get(path)
         held = path in self.parent.directories or (entry is not None and entry.mode == GITLINK)
         tracked = held if is_directory else entry is not None
+        if not tracked:
+            self.basket.look(path)
         return tracked or not self.rules.ignore(path, directory=is_directory)
 
     def _enter(self, directory: int, name: str, *, path: bytes, depth: int) -> None:
@@ -65,7 +60,7 @@ class Harvest:
             # A submodule is another repository's work: it stays at its commit, and what was put there is named.
             self.found[path] = tracked
             if os.listdir(below):
-                self.skipped.append(path + b"/")
+                self.basket.leave(path + b"/")
 
     def _take(self, directory: int, entry: "os.DirEntry[str]", *, path: bytes) -> None:
         if entry.is_symlink():
@@ -74,71 +69,23 @@ class Harvest:
         fd = open_file(entry.name, at=directory) if entry.is_file(follow_symlinks=False) else None
         if fd is None:
             # Pipes, sockets and devices hold nothing that could be committed.
-            self.skipped.append(path)
+            self.basket.leave(path)
             return
         try:
             self._keep(path, *read_whole(fd))
         except Refused as reason:
-            self.refused[path] = str(reason)
+            self.basket.refuse(path, str(reason))
 
     def _keep(self, path: bytes, mode: str, content: bytes) -> None:
-        self.found[path] = kept(self.pack, mode, content, old=self.parent.entries.get(path))
+        self.found[path] = self.basket.keep(path, mode, content, old=self.parent.entries.get(path))
 
     def commit(self, *, parent: str, message: str, at: float) -> Change | None:
         """Complete the pack with trees and one commit; None when nothing differs."""
-        refuse(self.refused)
+        self.basket.check()
         if self.found == self.parent.entries:
             return None
-        tree = self.pack.add_trees(self.found, known=self.parent.trees)
-        return committed(self.pack, tree, parent=parent, message=message, at=at)
-
-
-class Refused(Exception):
-    """Why one file cannot become part of a commit."""
-
-
-def refusal(path: bytes, *, depth: int) -> str:
-    """Why no commit may hold this path, whose directory is that deep; empty when one may."""
-    if poses_as_git(path.rpartition(b"/")[2]):
-        return "poses as a repository"
-    if depth > MAX_DEPTH:
-        return f"is more than {MAX_DEPTH} directories deep"
-    return "has too long a path" if len(path) > MAX_PATH else ""
-
-
-def refuse(refused: Mapping[bytes, str]) -> None:
-    """ExportRefused, which names every path that cannot become part of a commit, if there are any."""
-    if refused:
-        listed = [f"{shown(path)!a} {reason}" for path, reason in refused.items()]
-        more = f" and {len(listed) - 20} more" if len(listed) > 20 else ""
-        paths = [shown(path) for path in refused]
-        raise ExportRefused(f"cannot become a commit: {'; '.join(listed[:20])}{more}", paths=paths)
-
-
-def read_whole(fd: int) -> tuple[str, bytes]:
-    """Mode and content of an open file as git would keep them; closes it. Refused when it is none that can be kept."""
-    with os.fdopen(fd, "rb", buffering=0) as file:
-        about = os.fstat(fd)
-        content = file.read(about.st_size + 1) if about.st_size <= MAX_BYTES else b""
-    if about.st_size > MAX_BYTES:
-        raise Refused(f"is larger than {MAX_BYTES >> 20} MiB")
-    if len(content) != about.st_size:
-        raise Refused("changes while it is read")
-    return "100755" if about.st_mode & 0o100 else "100644", content
-
-
-def kept(pack: Pack, mode: str, content: bytes, *, old: Entry | None) -> Entry:
-    """What a commit shall hold for a file or link; its content goes into the pack unless it is the old one."""
-    oid = pack.name("blob", content)
-    if old is None or old.oid != oid:
-        pack.add("blob", content)
-    return Entry(kept_mode(mode, old=old), oid)
-
-
-def kept_mode(mode: str, *, old: Entry | None) -> str:
-    """Old repositories hold modes such as 100664: untouched means untouched."""
-    same = old is not None and old.mode[:3] == mode[:3] and int(old.mode, 8) & 0o100 == int(mode, 8) & 0o100
-    return old.mode if old is not None and same else mode
+        tree = self.basket.pack.add_trees(self.found, known=self.parent.trees)
+        return committed(self.basket.pack, tree, parent=parent, message=message, at=at)
 
 
 def committed(pack: Pack, tree: str, *, parent: str, message: str, at: float) -> Change:
@@ -155,4 +102,7 @@ def take_in(git: Git, pack: Pack) -> None:
     try:
         git.stream(*command, "--strict", input=pack.finish(), read=lambda said: said.read())
     except GitError as error:
+        if error.exit < 0:
+            # Killed, for want of memory or by somebody: that says nothing of what was left.
+            raise
         raise ExportRefused(f"git refuses what was left: {error.stderr}") from error

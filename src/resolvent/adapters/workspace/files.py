@@ -1,26 +1,25 @@
 """Trees of files as hostile data: nothing here follows a link, waits on a pipe, or needs a friendly mode."""
 
 import errno
-import fcntl
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 from resolvent.errors import ExportRefused, StepFailed, StoreBusy
 
 MAX_DEPTH = 200
+# So many names in one directory fit into memory; nobody makes more but to fill it.
+MAX_NAMES = 1_000_000
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a pipe that took a file's place would hold us for ever.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FICLONE = 0x40049409
-_SMALL = 1 << 16
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SHALLOW = 16
-_CANNOT = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.ETXTBSY)
 
 
 @contextmanager
@@ -37,22 +36,42 @@ def translated() -> Iterator[None]:
 @contextmanager
 def opened(name: str | bytes | Path, *, at: int | None = None) -> Iterator[int]:
     """A real directory, listable and writable by us whatever its mode was; NotADirectoryError for a link."""
+    fd = open_directory(name, at=at, rights=0o700)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def open_directory(name: str | bytes | Path, *, at: int | None = None, rights: int = 0o500) -> int:
+    """A real directory in which its owner has these rights, whatever its mode was; NotADirectoryError for a link."""
     try:
         fd = os.open(name, _DIRECTORY, dir_fd=at)
     except PermissionError:
-        _grant(name, at)
+        _grant(name, at, rights)
         fd = os.open(name, _DIRECTORY, dir_fd=at)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name) from error
         raise
-    try:
-        mode = os.fstat(fd).st_mode & 0o777
-        if mode & 0o700 != 0o700:
-            os.fchmod(fd, mode | 0o700)
-        yield fd
-    finally:
-        os.close(fd)
+    mode = os.fstat(fd).st_mode
+    # No more than is needed: root has all of them, and what is sealed stays as it is where that is possible.
+    if mode & rights != rights and not os.access(".", rights >> 6, dir_fd=fd, effective_ids=True):
+        try:
+            os.fchmod(fd, stat.S_IMODE(mode) | rights)
+        except BaseException:
+            os.close(fd)
+            raise
+    return fd
+
+
+def listed(directory: int) -> list["os.DirEntry[str]"]:
+    """What an open directory holds; ExportRefused when that is more than anybody can look through."""
+    with os.scandir(directory) as entries:
+        found = list(islice(entries, MAX_NAMES + 1))
+    if len(found) > MAX_NAMES:
+        raise ExportRefused(f"a directory holds more than {MAX_NAMES} names, of which {found[0].name!a} is one")
+    return found
 
 
 def open_file(name: str, *, at: int) -> int | None:
@@ -72,101 +91,16 @@ def open_file(name: str, *, at: int) -> int | None:
     return None
 
 
-def _grant(name: str | bytes | Path, at: int | None) -> None:
+def _grant(name: str | bytes | Path, at: int | None, rights: int = 0o700) -> None:
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
             # By way of the open file: chmod by name would follow a link put there meanwhile.
-            os.chmod(f"/proc/self/fd/{fd}", (mode & 0o777) | (0o700 if stat.S_ISDIR(mode) else 0o600))
+            more = stat.S_IMODE(mode) | rights if stat.S_ISDIR(mode) else mode & 0o777 | 0o600
+            os.chmod(f"/proc/self/fd/{fd}", more)
     finally:
         os.close(fd)
-
-
-def copy_tree(source: int, target: int, *, depth: int = 0) -> None:
-    """Copy files, directories and links from one open directory into another; a `.git` at the top stays behind."""
-    if depth > MAX_DEPTH:
-        raise ExportRefused(f"the workspace is more than {MAX_DEPTH} directories deep")
-    with os.scandir(source) as entries:
-        found = list(entries)
-    for entry in found:
-        if depth == 0 and entry.name == ".git":
-            continue
-        if entry.is_symlink():
-            os.symlink(os.readlink(entry.name, dir_fd=source), entry.name, dir_fd=target)
-        elif entry.is_dir(follow_symlinks=False):
-            os.mkdir(entry.name, 0o755, dir_fd=target)
-            with opened(entry.name, at=source) as below, opened(entry.name, at=target) as beside:
-                copy_tree(below, beside, depth=depth + 1)
-        elif entry.is_file(follow_symlinks=False):
-            copy_file(entry.name, source=source, target=target)
-
-
-def copy_file(name: str, *, source: int, target: int) -> None:
-    """Copy a regular file of one open directory into another; what is none stays behind."""
-    read = open_file(name, at=source)
-    if read is None:
-        return
-    try:
-        about = os.fstat(read)
-        write = os.open(name, _NEW, 0o600, dir_fd=target)
-        try:
-            _copy_bytes(read, write, about)
-            os.fchmod(write, about.st_mode & 0o777)
-            os.utime(write, ns=(about.st_atime_ns, about.st_mtime_ns))
-        finally:
-            os.close(write)
-    finally:
-        os.close(read)
-
-
-def _copy_bytes(read: int, write: int, about: os.stat_result) -> None:
-    if about.st_size <= _SMALL:
-        # Sharing blocks does not pay for these: most files of most projects.
-        content = os.read(read, _SMALL)
-        while content:
-            content = content[os.write(write, content) :]
-        return
-    try:
-        fcntl.ioctl(write, _FICLONE, read)
-        return
-    except OSError as error:
-        if error.errno not in _CANNOT:
-            raise
-    sparse = about.st_blocks * 512 < about.st_size
-    for start, end in _extents(read, about.st_size) if sparse else [(0, about.st_size)]:
-        _copy_extent(read, write, start=start, end=end)
-    if sparse:
-        os.ftruncate(write, about.st_size)
-
-
-def _extents(read: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where a file with holes has bytes: a huge empty file must not fill our disk."""
-    end = 0
-    while end < size:
-        try:
-            start = os.lseek(read, end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return
-            raise
-        end = os.lseek(read, start, os.SEEK_HOLE)
-        yield start, end
-
-
-def _copy_extent(read: int, write: int, *, start: int, end: int) -> None:
-    at = start
-    while at < end:
-        try:
-            copied = os.copy_file_range(read, write, end - at, offset_src=at, offset_dst=at)
-        except OSError as error:
-            if error.errno not in _CANNOT:
-                raise
-            os.lseek(write, at, os.SEEK_SET)
-            copied = os.sendfile(write, read, at, end - at)
-        if copied == 0:
-            return
-        at += copied
 
 
 def remove_tree(top: Path) -> None:
@@ -211,25 +145,14 @@ def _emptied(directory: int) -> list[str]:
     return [name for name, is_directory in found if is_directory]
 
 
-def write_beneath(top: int, path: str, content: bytes) -> None:
-    """Write a new file below an open directory, in place of a regular one; ExportRefused rather than through a link."""
-    head, _, rest = path.partition("/")
-    try:
-        if rest:
-            with suppress(FileExistsError):
-                os.mkdir(head, 0o755, dir_fd=top)
-            with opened(head, at=top) as below:
-                write_beneath(below, rest, content)
-            return
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(os.stat(head, dir_fd=top, follow_symlinks=False).st_mode):
-                raise ExportRefused(f"{path!a} is in the way and no regular file")
-            # A new file, never the old one's bytes: it may have a second name elsewhere.
-            os.unlink(head, dir_fd=top)
-        fd = os.open(head, _NEW, 0o600, dir_fd=top)
-    except (NotADirectoryError, FileExistsError) as error:
-        raise ExportRefused(f"{path!a} leads through something that is no directory") from error
-    with os.fdopen(fd, "wb") as file:
+def write_new(top: int, name: str, content: bytes) -> None:
+    """Write a new file into an open directory, in place of a regular one; ExportRefused when it is none."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+            raise ExportRefused(f"{name!a} is in the way and no regular file")
+        # A new file, never the old one's bytes: it may have a second name elsewhere.
+        os.unlink(name, dir_fd=top)
+    with os.fdopen(os.open(name, NEW, 0o600, dir_fd=top), "wb") as file:
         file.write(content)
         # A reproducer that starts with an interpreter line is meant to be called by its name.
         os.fchmod(file.fileno(), 0o755 if content.startswith(b"#!") else 0o644)

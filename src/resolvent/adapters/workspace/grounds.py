@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resolvent.adapters.git import Git
-from resolvent.adapters.workspace.checkout import flush, give_ancestors, give_repository, known, lay_out, parts
+from resolvent.adapters.workspace.checkout import give_ancestors, give_repository, known, lay_out, parts
 from resolvent.adapters.workspace.difference import Difference
 from resolvent.adapters.workspace.files import translated
 from resolvent.adapters.workspace.index import entry_count, warmed
+from resolvent.adapters.workspace.lasting import flush, flush_names
 from resolvent.adapters.workspace.objects import Listing
 from resolvent.adapters.workspace.scratch import Scratch, settle
 from resolvent.adapters.workspace.view import OPAQUE
-from resolvent.errors import NotFound
+from resolvent.errors import GitError, NotFound
 
 # As many differences lie on one whole tree; then they are drawn together into one.
 MAX_CHAIN = 16
@@ -51,11 +52,6 @@ def is_base(name: str) -> bool:
 def is_repository(name: str) -> bool:
     """A layer that holds nothing but a `.git`, and hides any below it."""
     return name.startswith("git-")
-
-
-def tells(lowers: Sequence[str]) -> str | None:
-    """The commit that the topmost repository among these layers is at."""
-    return next((name.split("-")[1] for name in lowers if is_repository(name)), None)
 
 
 def shows(lowers: Sequence[str]) -> str | None:
@@ -176,7 +172,11 @@ class Grounds:
         nearest = [ancestor for ancestor in ancestors if ancestor in lately][:1]
         for candidate in dict.fromkeys(map(self._grounded, list(dict.fromkeys((*nearest, *lately)))[:_NEAR])):
             if layers := self._recorded(candidate):
-                difference = Difference.between(self._git, candidate, commit)
+                try:
+                    difference = Difference.between(self._git, candidate, commit)
+                except GitError:
+                    # Our repository lost it, or was made anew: its layers show what they did, but nobody can compare.
+                    continue
                 with (self._layers / layers[0] / "up/.git/index").open("rb") as index:
                     entries = entry_count(index.read(12))
                 if difference.size * SHARE <= entries:
@@ -243,6 +243,8 @@ class Grounds:
         return name
 
     def _record(self, scratch: Path, name: str, layers: Sequence[str]) -> None:
+        # What stands on a record is on the disk, whatever a power loss takes: first the names of its layers.
+        flush_names(self._layers)
         # The one commit point: layers without a record are nobody's.
         (scratch / "record").write_text("\n".join(layers) + "\n")
         os.replace(scratch / "record", self._records / name)

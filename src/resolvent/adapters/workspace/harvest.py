@@ -6,26 +6,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resolvent.adapters.git import Git
-from resolvent.adapters.workspace.export import (
-    Refused,
-    committed,
-    kept,
-    kept_mode,
-    read_whole,
-    refusal,
-    refuse,
-    take_in,
-)
+from resolvent.adapters.workspace.basket import Basket, Refused, kept_mode, read_whole, refusal
+from resolvent.adapters.workspace.export import committed, take_in
 from resolvent.adapters.workspace.files import translated
-from resolvent.adapters.workspace.names import shown
 from resolvent.adapters.workspace.objects import GITLINK, LINK, Entry, Pack
 from resolvent.adapters.workspace.rules import Rules
 from resolvent.adapters.workspace.trees import Trees, is_tree
 from resolvent.adapters.workspace.view import Node, View
 from resolvent.domain.change import Change
 from resolvent.errors import ExportRefused
-
-MAX_SKIPPED = 1000
 
 
 @dataclass(frozen=True)
@@ -41,7 +30,7 @@ class Stack:
 
 
 class Exported(NamedTuple):
-    """One commit, or None when nothing differs; and which paths were left out of it, at most a thousand."""
+    """One commit, or None when nothing differs; and which paths were left out of it, as far as they are named."""
 
     change: Change | None
     skipped: tuple[str, ...]
@@ -50,22 +39,21 @@ class Exported(NamedTuple):
 def export(git: Git, stack: Stack, *, message: str, at: float, scratch: Path) -> Exported:
     """Make one commit of what a branch shows, in a thread; ExportRefused when it holds what no commit may."""
     with translated(), Trees(git) as trees, (scratch / "pack").open("w+b") as file:
-        pack = Pack(file, like=stack.commit)
+        basket = Basket(Pack(file, like=stack.commit))
         rules = Rules(git, trees=trees, commit=stack.commit, work_tree=scratch / "rules")
         old = trees.top(stack.commit)
         with rules:
-            harvest = _Harvest(View(stack.layers), trees, rules, pack)
+            harvest = _Harvest(View(stack.layers), trees, rules, basket)
             try:
                 tree = harvest.gather(base=trees.top(stack.base), old=old)
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise ExportRefused("the layers of the branch are gone, or change while they are read") from error
-        refuse(harvest.refused)
-        skipped = tuple(shown(path) for path in harvest.skipped[:MAX_SKIPPED])
+        basket.check()
         if tree == old:
-            return Exported(None, skipped)
-        change = committed(pack, tree, parent=stack.commit, message=message, at=at)
-        take_in(git, pack)
-        return Exported(change, skipped)
+            return Exported(None, basket.skipped)
+        change = committed(basket.pack, tree, parent=stack.commit, message=message, at=at)
+        take_in(git, basket.pack)
+        return Exported(change, basket.skipped)
 
 
 class _Place(NamedTuple):
@@ -93,13 +81,12 @@ class _Place(NamedTuple):
 class _Harvest:
     """A walk through what a branch shows, side by side with what its commit holds."""
 
-    def __init__(self, view: View, trees: Trees, rules: Rules, pack: Pack) -> None:
+    def __init__(self, view: View, trees: Trees, rules: Rules, basket: Basket) -> None:
         self._view = view
         self._trees = trees
         self._rules = rules
-        self._pack = pack
-        self.skipped: list[bytes] = []
-        self.refused: dict[bytes, str] = {}
+        self._basket = basket
+        self._pack = basket.pack
 
     def gather(self, *, base: str, old: str) -> str:
         """The tree of everything that is shown and wanted."""
@@ -137,10 +124,12 @@ class _Harvest:
         if place.layered is None and place.below == place.old:
             return place.old
         path = place.path
+        if not place.tracked:
+            self._basket.look(path)
         if not (place.tracked or not self._rules.ignore(path, directory=place.is_directory)):
-            self.skipped.append(path + b"/" if place.is_directory else path)
+            self._basket.leave(path + b"/" if place.is_directory else path)
         elif reason := refusal(path, depth=depth):
-            self.refused[path] = reason
+            self._basket.refuse(path, reason)
         elif place.is_directory:
             return self._below(place, depth=depth)
         elif place.layered is not None:
@@ -154,7 +143,7 @@ class _Harvest:
         if _is_submodule(place.old):
             # A submodule is another repository's work: it stays at its commit, and what was put there is named.
             if self._shown(place):
-                self.skipped.append(place.path + b"/")
+                self._basket.leave(place.path + b"/")
             return place.old
         tree = self._directory(place, depth=depth + 1)
         if tree is None or tree == _tree(place.old):
@@ -163,16 +152,16 @@ class _Harvest:
 
     def _take(self, node: Node, *, old: Entry | None) -> Entry | None:
         if node.kind == "link":
-            return kept(self._pack, LINK, self._view.link(node), old=old)
+            return self._basket.keep(node.path, LINK, self._view.link(node), old=old)
         fd = self._view.opened(node)
         if fd is None:
             # Pipes, sockets and devices hold nothing that could be committed.
-            self.skipped.append(node.path)
+            self._basket.leave(node.path)
             return None
         try:
-            return kept(self._pack, *read_whole(fd), old=old)
+            return self._basket.keep(node.path, *read_whole(fd), old=old)
         except Refused as reason:
-            self.refused[node.path] = str(reason)
+            self._basket.refuse(node.path, str(reason))
             return None
 
 

@@ -53,11 +53,18 @@ class Housekeeping:
         await self._collect(done, bases_s=BASES_S)
         if quota is not None and sum((await self._sizes()).values()) > quota:
             await self._collect(done, bases_s=HASTY_S)
-            surplus = _surplus(await self._store.all(), await self._unneeded(pins), await self._sizes(), quota=quota)
-            await self._remove(surplus, done)
+            await self._shrink(done, quota=quota, pins=pins)
             await self._collect(done, bases_s=HASTY_S)
             done.over = max(0, sum((await self._sizes()).values()) - quota)
         return done
+
+    async def _shrink(self, done: Tidied, *, quota: int, pins: Collection[str]) -> None:
+        """Remove the oldest branches until the rest fits; where one cannot be kept, and so stays, others go instead."""
+        surplus = None
+        while surplus is None or any(here.branch.id in done.refused for here in surplus):
+            oldest = [here for here in await self._unneeded(pins) if here.branch.id not in done.refused]
+            surplus = _surplus(await self._store.all(), oldest, await self._sizes(), quota=quota)
+            await self._remove(surplus, done)
 
     async def collect(self) -> Tidied:
         """Remove every layer that no branch stands on, and whatever a crash has left."""
@@ -66,11 +73,11 @@ class Housekeeping:
         return done
 
     async def _collect(self, done: Tidied, *, bases_s: float) -> None:
-        named, unnamed = await self._store.unnamed()
+        named, unnamed = await self._store.unused.find()
         forgotten = await self._workspace.bases.forget(named, before=time.time() - bases_s)
         doomed = [*(name for name in sorted(unnamed) if not is_base(name)), *forgotten]
-        sizes = await self._measured(doomed, await self._store.sizes())
-        removed = await self._store.remove(doomed)
+        sizes = await self._measured(doomed, await self._store.unused.sizes())
+        removed = await self._store.unused.remove(doomed)
         await self._sweep()
         done.layers += removed
         done.freed += sum(sizes[name] for name in removed)
@@ -91,12 +98,12 @@ class Housekeeping:
         return sorted(free, key=lambda here: here.updated_at)
 
     async def _remove(self, branches: Iterable[Standing], done: Tidied) -> None:
-        sizes = await self._store.sizes()
+        sizes = await self._store.unused.sizes()
         for here in branches:
             id, own = here.branch.id, [name for name in here.shown if not is_base(name)]
             sizes |= await self._measured(own, sizes)
             try:
-                ref = await self._workspace.delete(id)
+                ref = await self._workspace.delete(id, seen=here)
             except ResolventError as error:
                 # One that cannot be kept is not thrown away; neither is one that somebody uses again.
                 done.refused[id] = error.message
@@ -110,13 +117,12 @@ class Housekeeping:
 
     async def _sizes(self) -> dict[str, int]:
         """What every layer takes on the disk; measured once for those that do not change any more."""
-        every = await self._store.all()
-        uppers = {here.upper for here in every}
-        known = await self._store.sizes()
+        # A layer that somebody made since is in nobody's stack here: it may be written to.
+        sealed = {name for here in await self._store.all() for name in here.lowers}
+        known = await self._store.unused.sizes()
         sizes = await self._measured(self._store.layers.names(), known)
-        await self._store.measured(
-            {name: size for name, size in sizes.items() if name not in known and name not in uppers}
-        )
+        lasting = (name for name in sizes.keys() - known.keys() if name in sealed or is_base(name))
+        await self._store.unused.measured({name: sizes[name] for name in lasting})
         return sizes
 
     async def _measured(self, names: Sequence[str], known: Mapping[str, int]) -> dict[str, int]:

@@ -4,16 +4,15 @@ A layer is `layers/<name>` with `up`, what it holds, and `wk`, without which no 
 `wk` away, so that a job which was sent for but comes late cannot be started on what others already build upon.
 """
 
-import ctypes
 import fcntl
 import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from resolvent.adapters.workspace.files import MAX_DEPTH, remove_tree
-from resolvent.adapters.workspace.scratch import Scratch
-from resolvent.adapters.workspace.view import open_directory
+from resolvent.adapters.workspace.files import MAX_DEPTH, open_directory
+from resolvent.adapters.workspace.lasting import flush_around
+from resolvent.adapters.workspace.scratch import Scratch, clear_away
 
 UP, WORK, SEALED = "up", "wk", "sealed"
 
@@ -57,6 +56,8 @@ class LayerStore:
         name = secrets.token_hex(6)
         os.rename(made, name, dst_dir_fd=self._fd)
         self._give(name)
+        # A row that names it may be on the disk the next moment.
+        os.fsync(self._fd)
         return name
 
     def seal(self, name: str) -> None:
@@ -99,14 +100,12 @@ class LayerStore:
 
     def sync(self) -> None:
         """Wait until everything on the file system of the layers is on its disk: one wait, however many files."""
-        if ctypes.CDLL(None, use_errno=True).syncfs(self._fd):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(self.path))
+        flush_around(self._fd)
 
     def bury(self, name: str) -> Path | None:
-        """Take a layer that nobody names out of the way, for `remove_tree`; None when it is not there."""
-        # Called as Scratch calls what belongs to a process: what a dead one left, whoever comes next removes.
-        grave = self._trash / f"{os.getpid()}-{name}"
+        """Take a layer that nobody names out of the way, for `clear_away`; None when it is not there."""
+        # A name may come back, when a power loss took its layer along.
+        grave = self._trash / f"{name}-{secrets.token_hex(4)}"
         try:
             os.rename(name, grave, src_dir_fd=self._fd)
         except FileNotFoundError:
@@ -116,7 +115,7 @@ class LayerStore:
     def discard(self, *names: str) -> None:
         """Remove layers that nobody names. Not there: nothing to do."""
         for grave in [grave for name in names if (grave := self.bury(name))]:
-            remove_tree(grave)
+            clear_away(grave)
 
     def sweep(self) -> None:
         """Remove what processes that are dead by now had begun to make or to remove."""

@@ -1,19 +1,26 @@
 """Files that a reproducer adds to a branch: where they may lie, and how they get into a stack of layers as data."""
 
+import json
 import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from unicodedata import normalize
 
 from resolvent.adapters.git import Git
-from resolvent.adapters.workspace.files import MAX_DEPTH, opened, write_beneath
+from resolvent.adapters.workspace.files import MAX_DEPTH, opened, write_new
 from resolvent.adapters.workspace.names import unsafe
 from resolvent.adapters.workspace.trees import Trees, is_tree
 from resolvent.adapters.workspace.view import OPAQUE, View
 from resolvent.domain.change import File
 from resolvent.errors import ExportRefused
+
+
+def digest(files: Sequence[File]) -> str:
+    """What tells these files from others."""
+    return sha256(json.dumps([(file.path, file.text) for file in files]).encode()).hexdigest()[:16]
 
 
 def refuse_tracked(git: Git, commit: str, files: Sequence[File]) -> None:
@@ -22,7 +29,7 @@ def refuse_tracked(git: Git, commit: str, files: Sequence[File]) -> None:
         top = trees.top(commit)
         refused = [file.path for file in files if _unfit(file.path) or _tracked(trees, top, file.path)]
     if refused:
-        raise ExportRefused(f"a reproducer may only add files: {refused!a}", paths=refused)
+        raise ExportRefused(f"a reproducer may only add files: {refused[:20]!a}", paths=refused[:100])
 
 
 def _unfit(path: str) -> bool:
@@ -80,7 +87,7 @@ def _write(here: int, path: str, content: bytes, *, owner: int | None) -> None:
                 os.setxattr(below, OPAQUE, b"y")
             _write(below, rest, content, owner=owner)
     else:
-        write_beneath(here, name, content)
+        write_new(here, name, content)
         _give(here, name, owner)
 
 

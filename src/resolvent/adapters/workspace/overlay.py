@@ -1,22 +1,20 @@
 """The workspace on layers: a branch is a row over sealed layers, and what its jobs write is one more layer on top."""
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
 from resolvent.adapters.git import Git, upstream_of
+from resolvent.adapters.workspace.basket import Refused, read_whole
 from resolvent.adapters.workspace.branch_rows import Standing
 from resolvent.adapters.workspace.branches import BranchStore
 from resolvent.adapters.workspace.confine import PRIVATE, Walls
-from resolvent.adapters.workspace.export import Refused, read_whole
 from resolvent.adapters.workspace.files import translated
 from resolvent.adapters.workspace.grounds import Grounds, is_base, is_repository, shows
 from resolvent.adapters.workspace.harvest import Exported, Stack, export
-from resolvent.adapters.workspace.laying import lay_over, refuse_tracked
+from resolvent.adapters.workspace.laying import digest, lay_over, refuse_tracked
 from resolvent.adapters.workspace.leftovers import Leftovers
 from resolvent.adapters.workspace.rescue import Published, Rescue
 from resolvent.adapters.workspace.scratch import Scratch
@@ -109,6 +107,11 @@ class OverlayWorkspace:
         with translated():
             return await asyncio.to_thread(self._walls.around, job, files=files, private=private, objects=objects)
 
+    @property
+    def boxed(self) -> bool:
+        """Its jobs run in boxes that have gateways."""
+        return self._walls is not None
+
     def inside(self, private: str) -> str:
         """Where a job in a branch finds its private directory."""
         return self._walls.inside(private) if self._walls else PRIVATE
@@ -116,9 +119,10 @@ class OverlayWorkspace:
     async def lay(self, branch: Branch, files: Sequence[File], *, base: Change) -> None:
         """Put a reproducer's files over a branch; ExportRefused for a path that the base tracks."""
         await asyncio.to_thread(refuse_tracked, self._git, base.commit, files)
-        digest = sha256(json.dumps([(file.path, file.text) for file in files]).encode()).hexdigest()[:16]
         owner = self._walls.user if self._walls else None
-        await self.store.lay(branch.id, digest, write=lambda here: lay_over(self._ups(here.shown), files, owner=owner))
+        await self.store.lay(
+            branch.id, digest(files), write=lambda here: lay_over(self._ups(here.shown), files, owner=owner)
+        )
 
     async def export(self, branch: Branch, *, message: str, at: float) -> Change | None:
         """Import what the branch holds as one commit on its own commit; None when nothing differs."""
@@ -170,32 +174,39 @@ class OverlayWorkspace:
         await self.store.delete(branch)
         self.leftovers.forget(branch)
 
-    async def delete(self, branch: str) -> str | None:
-        """Remove a branch; work in it that nobody published is kept first under the ref that is returned."""
+    async def delete(self, branch: str, *, seen: Standing | None = None) -> str | None:
+        """Remove a branch; work in it that nobody published is kept first under the ref that is returned.
+
+        BranchBusy when somebody was let in since it was `seen`.
+        """
         here = await self.store.get(branch)
         if here is None:
             return None
+        if seen is not None and not here.holds_as(seen):
+            raise self.store.busy(here)
         if here.upper:
             # Sealed: a job that was let in and comes late must not add to what has been looked at.
             # Torn or not: whatever is left of it is kept for who looks at it.
             here = await self.store.seal(branch, torn=True)
         parent = await self.store.get(here.branch.parent) if here.branch.parent is not None else None
-        elsewhere = frozenset(parent.shown) if parent else frozenset()
-        alone = [name for name in here.lowers if not is_base(name) and name not in elsewhere]
-        ref = await self._rescued(here) if alone or parent is None else None
+        # Only who stands on the very same layers shows the same: what lies below others may be overwritten there.
+        others = parent.shown if parent else ()
+        ref = None if parent and _files(others) == _files(here.lowers) else await self._rescued(here)
         await self.store.delete(branch, seen=here)
-        await self.store.remove(alone)
+        await self.store.unused.remove([name for name in here.lowers if not is_base(name) and name not in others])
         self.leftovers.forget(branch)
         return ref
 
     async def _rescued(self, here: Standing) -> str | None:
         branch, ground = here.branch, shows(here.lowers)
-        if branch.commit == ground and all(map(is_base, here.lowers)):
+        # A root of a commit is made of what somebody else has to keep; a fork may be the last to hold its commit.
+        given = ground if branch.parent is None else None
+        if branch.commit == given and all(map(is_base, here.lowers)):
             return None
         message = f"Work in branch {branch.id}, kept when it was removed"
         exported = await self._harvest(branch, message=message, at=here.updated_at)
         commit = await self._rescue.commit_of(branch, exported.change, became=here.became)
-        return None if commit == ground else await self._rescue.keep(branch, commit)
+        return None if commit == given else await self._rescue.keep(branch, commit)
 
     async def _harvest(self, branch: Branch, *, message: str, at: float) -> Exported:
         def work(here: Standing) -> Exported:
@@ -246,3 +257,8 @@ class OverlayWorkspace:
 
     def _ups(self, names: Sequence[str]) -> tuple[Path, ...]:
         return tuple(self.store.layers.up(name) for name in names)
+
+
+def _files(lowers: Sequence[str]) -> list[str]:
+    """The layers that files are in."""
+    return [name for name in lowers if not is_repository(name)]

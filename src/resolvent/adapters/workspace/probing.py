@@ -1,5 +1,6 @@
 """The trial of a box: a real job, on the real filesystem, that works in it and then tries to get out."""
 
+import asyncio
 import os
 import secrets
 import shutil
@@ -105,13 +106,22 @@ async def attempt(walls: Walls, sandbox: Path, *, layered: bool) -> Failure | No
             files = _laid_out(scratch, walls, layered=layered)
             job = walls.around(_job(walls, scratch, beyond), files=files, private=str(scratch / "private"), objects="")
             jobs = SupervisedJobs(scratch / "jobs")
-            ended = await jobs.ensure(job)
+            ended = await _ended(jobs, job)
             said = jobs.output(job.id).read_text("utf-8", "replace")
             if touched := beyond.touched(said):
                 return Failure(kind="leaking", said=touched)
             return _ill(ended, said) or _as_left(scratch, layered=layered)
     except StepFailed as error:
         return Failure(kind="building", said=error.message)
+
+
+async def _ended(jobs: SupervisedJobs, job: Job) -> JobExit:
+    """How the job ended; whoever gives up waiting for it leaves nothing of it behind."""
+    try:
+        return await jobs.ensure(job)
+    except asyncio.CancelledError:
+        await jobs.cancel(job.id)
+        raise
 
 
 def _ill(ended: JobExit, said: str) -> Failure | None:
@@ -145,7 +155,8 @@ def _laid_out(scratch: Path, walls: Walls, *, layered: bool) -> Files:
     """The smallest tree in which something can be changed, removed, moved and replaced."""
     for directory in ("private/home", "private/tmp", "jobs"):
         (scratch / directory).mkdir(parents=True)
-    top = scratch / ("layers/base/up" if layered else "tree")
+    # A directory above a copy is locked by its job, as is the scratch directory by us.
+    top = scratch / ("layers/base/up" if layered else "copy/tree")
     (top / "folder").mkdir(parents=True)
     for name in ("kept", "gone", "moved", "folder/old"):
         (top / name).write_text(f"{name}\n")
@@ -160,7 +171,7 @@ def _laid_out(scratch: Path, walls: Walls, *, layered: bool) -> Files:
 
 def _as_left(scratch: Path, *, layered: bool) -> Failure | None:
     """Look from outside at what the job did: it is there, and nowhere else."""
-    top = scratch / ("layers/top/up" if layered else "tree")
+    top = scratch / ("layers/top/up" if layered else "copy/tree")
     base = scratch / "layers/base/up"
     # A whiteout is a device that opens as nothing.
     if (top / "kept").read_text() != "kept\nchanged\n" or os.path.isfile(top / "gone"):

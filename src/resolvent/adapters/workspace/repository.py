@@ -1,14 +1,19 @@
 """The trusted repository: the only place where git runs, on objects alone."""
 
+import asyncio
 from pathlib import Path
+from typing import IO
 
 from resolvent.adapters.git import Git, upstream_of
+from resolvent.adapters.workspace.lasting import write_whole
 from resolvent.adapters.workspace.names import shown
 from resolvent.domain.change import Change
 from resolvent.errors import GitError, NotFound, UsageError
 
 # Nobody's driver decides what a reviewer sees.
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color")
+# Nobody reads more, and whoever holds it in memory holds it several times.
+MAX_PATCH = 16 << 20
 
 
 class TrustedRepository:
@@ -27,10 +32,7 @@ class TrustedRepository:
         """
         await Git.init_bare(upstream_of(path))
         await Git.init_bare(path)
-        borrowed = path / "objects/info/alternates"
-        if not borrowed.exists():
-            borrowed.parent.mkdir(exist_ok=True)
-            borrowed.write_text(f"../../{upstream_of(path).name}/objects\n")
+        await asyncio.to_thread(_lend, path, f"../../{upstream_of(path).name}/objects\n")
         return cls(path)
 
     async def change(self, revision: str) -> Change:
@@ -47,9 +49,21 @@ class TrustedRepository:
         raise NotFound(f"our repository holds no commit {revision[:200]!a}")
 
     async def diff(self, old: Change, new: Change) -> str:
-        """The patch between two commits, without any external driver."""
-        said = await self._git("diff-tree", "-p", "-M", *_PLAIN, old.commit, new.commit)
-        return said.decode("utf-8", "replace")
+        """The patch between two commits, without any external driver; one of many MiB is cut, as its last line says."""
+
+        def read(said: IO[bytes]) -> bytes:
+            patch = said.read(MAX_PATCH + 1)
+            if len(patch) > MAX_PATCH:
+                raise _Enough(patch)
+            return patch
+
+        command = ("diff-tree", "-p", "-M", *_PLAIN, old.commit, new.commit)
+        try:
+            patch = await asyncio.to_thread(self._git.stream, *command, read=read)
+        except _Enough as enough:
+            whole_lines = enough.args[0][:MAX_PATCH].rpartition(b"\n")[0]
+            patch = whole_lines + f"\n... cut: the patch is longer than {MAX_PATCH >> 20} MiB\n".encode()
+        return patch.decode("utf-8", "replace")
 
     async def changed_paths(self, old: Change, new: Change) -> tuple[str, ...]:
         """The paths that differ, sorted."""
@@ -76,3 +90,16 @@ class TrustedRepository:
                 raise UsageError("git 2.38 or newer is needed to try a merge", hint="git --version") from error
             raise
         return ()
+
+
+class _Enough(Exception):
+    """Ends a git that says more than is wanted; what it said comes with it."""
+
+
+def _lend(path: Path, objects: str) -> None:
+    """Let a repository borrow objects; the line is there wholly or not at all, for without it the forge's are not."""
+    borrowed = path / "objects/info/alternates"
+    if borrowed.is_file() and objects in borrowed.read_text().splitlines(keepends=True):
+        return
+    borrowed.parent.mkdir(exist_ok=True)
+    write_whole(borrowed, objects)

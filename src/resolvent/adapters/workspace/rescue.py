@@ -3,8 +3,8 @@
 What a branch would take with it is the commit that its files make, or its own commit when they make none. That commit
 is kept under `refs/rescue/`, unless
 
-- the branch holds nothing but the tree that its root was made of, or
-- the parent is still there and holds every layer of it, or
+- the branch is a root and holds nothing but the tree that it was made of, or
+- the parent is still there and holds the very same files: as a copy the same tree, on layers the same layers, or
 - the commit is upstream, or reachable from a ref that no rescue made, or somebody says that it was published.
 
 Files that the commit's own rules ignore are no work. Files that cannot become a commit raise ExportRefused: such a

@@ -1,50 +1,49 @@
 """What a commit ignores, as git itself reads it; nothing an agent left has a say."""
 
 import os
-import subprocess
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from resolvent.adapters.git import Git, failed
+from resolvent.adapters.git import Git
+from resolvent.adapters.workspace.conversation import Conversation, Unanswered
+from resolvent.adapters.workspace.names import shown
 from resolvent.adapters.workspace.trees import Trees
+from resolvent.errors import ExportRefused
 
 _ASK = ("check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching")
+# Git tries a pattern with many stars in every way there is: for a path made to measure that takes for ever.
+ANSWER_S, TOTAL_S = 30.0, 300.0
 
 
 class Rules:
     """A conversation with `git check-ignore` over a private work tree that holds a commit's .gitignore files only."""
 
     def __init__(self, git: Git, *, trees: Trees, commit: str, work_tree: Path) -> None:
-        self._git = git
         self._trees = trees
         self._commit = commit
         self._work_tree = os.fsencode(work_tree) + b"/"
         # The tree of each directory whose rules are known, and whether any speak there, its own or from above.
         self._known: dict[bytes, tuple[str | None, bool]] = {}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115, closed in __exit__
+        # This one command refuses literal pathspecs; a leading `./` makes every name one anyway.
+        env = {"GIT_WORK_TREE": os.fsdecode(self._work_tree), "GIT_LITERAL_PATHSPECS": "0"}
+        self._talk = Conversation(git, *_ASK, env=env, answer_s=ANSWER_S, total_s=TOTAL_S)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            with suppress(BrokenPipeError):
-                self._process.communicate()
-        self._said.close()
+    def __exit__(self, *failure: object) -> None:
+        self._talk.__exit__(*failure)
 
     def ignore(self, path: bytes, *, directory: bool = False) -> bool:
         """The rules name this untracked path, or a directory above it."""
         if not self._laid(path.rpartition(b"/")[0])[1]:
             return False
-        process = self._process or self._start()
         if directory:
             # Git looks at the disk to learn whether a name is one that `name/` speaks of.
             with suppress(FileExistsError, NotADirectoryError):
                 os.makedirs(self._work_tree + path, exist_ok=True)
-        pattern = self._ask(process, path)
+        pattern = self._deciding(path)
         return bool(pattern) and not pattern.startswith(b"!")
 
     def _laid(self, directory: bytes) -> tuple[str | None, bool]:
@@ -66,23 +65,12 @@ class Rules:
             self._known[directory] = tree, speaking
         return self._known[directory]
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        # This one command refuses literal pathspecs; a leading `./` makes every name one anyway.
-        env = {"GIT_WORK_TREE": os.fsdecode(self._work_tree), "GIT_LITERAL_PATHSPECS": "0"}
-        self._process = self._git.popen(*_ASK, stderr=self._said, env=env)
-        return self._process
-
-    def _ask(self, process: subprocess.Popen[bytes], path: bytes) -> bytes:
+    def _deciding(self, path: bytes) -> bytes:
         """The pattern that decides about a path: source, line, pattern and path come back for every one asked."""
-        assert process.stdin is not None and process.stdout is not None
-        answer = b""
-        with suppress(BrokenPipeError):
-            process.stdin.write(b"./" + path + b"\0")
-            process.stdin.flush()
-        while answer.count(b"\0") < 4:
-            chunk = os.read(process.stdout.fileno(), 1 << 16)
-            if not chunk:
-                self._said.seek(0)
-                raise failed(_ASK, exit=process.wait(), stderr=self._said.read())
-            answer += chunk
-        return answer.split(b"\0")[2]
+        try:
+            self._talk.ask(b"./" + path + b"\0")
+            return [self._talk.until(b"\0") for _ in range(4)][2]
+        except Unanswered as error:
+            name = shown(path)
+            reason = f"git does not find out whether the commit's own rules ignore {name[:200]!a}"
+            raise ExportRefused(reason, hint="git log -p -- .gitignore", paths=[name]) from error

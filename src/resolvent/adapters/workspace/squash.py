@@ -8,9 +8,10 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from resolvent.adapters.workspace.files import copy_file
+from resolvent.adapters.workspace.copying import copy_file
+from resolvent.adapters.workspace.files import open_directory
 from resolvent.adapters.workspace.names import shown
-from resolvent.adapters.workspace.view import OPAQUE, Node, View, open_directory
+from resolvent.adapters.workspace.view import OPAQUE, Node, View
 from resolvent.errors import ExportRefused
 
 # "Copied up, who knows from where": the kernel then looks for whiteouts in a directory it merges with no other.

@@ -1,17 +1,16 @@
 """Trees of commits, read object by object: what a few changes need of a repository of any size."""
 
-import subprocess
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Self
 
-from resolvent.adapters.git import Git, failed
+from resolvent.adapters.git import Git
+from resolvent.adapters.workspace.conversation import Conversation, Unanswered
 from resolvent.adapters.workspace.objects import Entry
-from resolvent.errors import NotFound
+from resolvent.errors import NotFound, StoreBusy
 
-_ASK = ("cat-file", "--batch")
+# Nothing but a disk that hangs makes it wait for an object.
+_ANSWER_S = 120.0
 _NOTHING: Mapping[bytes, Entry] = MappingProxyType({})
 
 
@@ -24,19 +23,14 @@ class Trees:
     """A conversation with `git cat-file` about objects by their ids: no path ever becomes a line of a protocol."""
 
     def __init__(self, git: Git) -> None:
-        self._git = git
-        self._process: subprocess.Popen[bytes] | None = None
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115, closed in __exit__
+        self._talk = Conversation(git, "cat-file", "--batch", answer_s=_ANSWER_S)
         self._rows: dict[str, Mapping[bytes, Entry]] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            with suppress(BrokenPipeError):
-                self._process.communicate()
-        self._said.close()
+    def __exit__(self, *failure: object) -> None:
+        self._talk.__exit__(*failure)
 
     def top(self, commit: str) -> str:
         """The id of a commit's tree."""
@@ -55,38 +49,21 @@ class Trees:
         entry = self.rows(tree).get(name)
         return entry.oid if entry is not None and is_tree(entry) else None
 
-    def at(self, tree: str, path: bytes) -> Entry | None:
-        """What a tree holds at a path, file or directory."""
-        directory, _, name = path.rpartition(b"/")
-        here: str | None = tree
-        for part in directory.split(b"/") if directory else ():
-            here = self.below(here, part)
-        return self.rows(here).get(name)
-
     def blob(self, oid: str) -> bytes:
         """The content of a file; whole, so for small ones only."""
         return self._read(oid, "blob")
 
     def _read(self, oid: str, kind: str) -> bytes:
-        process = self._process or self._start()
-        assert process.stdin is not None and process.stdout is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(oid.encode("ascii") + b"\n")
-            process.stdin.flush()
-        said = process.stdout.readline()
-        if not said:
-            self._said.seek(0)
-            raise failed(_ASK, exit=process.wait(), stderr=self._said.read())
-        match said.split():
-            case [_, answered, size] if answered.isalpha() and size.isdigit():
-                content = process.stdout.read(int(size) + 1)[:-1]
-                if answered == kind.encode() and len(content) == int(size):
-                    return content
+        try:
+            self._talk.ask(oid.encode("ascii") + b"\n")
+            match self._talk.until(b"\n").split():
+                case [_, answered, size] if answered.isalpha() and size.isdigit():
+                    content = self._talk.take(int(size) + 1)[:-1]
+                    if answered == kind.encode():
+                        return content
+        except Unanswered as error:
+            raise StoreBusy(f"git does not come to the end of the {kind} {oid}", hint="df -h") from error
         raise NotFound(f"our repository does not hold the {kind} {oid}")
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._process = self._git.popen(*_ASK, stderr=self._said)
-        return self._process
 
 
 def _parsed(content: bytes, *, width: int) -> dict[bytes, Entry]:

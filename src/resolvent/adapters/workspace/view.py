@@ -3,12 +3,12 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from resolvent.adapters.workspace.files import MAX_DEPTH, open_file
+from resolvent.adapters.workspace.files import MAX_DEPTH, listed, open_directory, open_file
 from resolvent.adapters.workspace.names import shown
 from resolvent.errors import ExportRefused
 
@@ -17,7 +17,6 @@ Kind = Literal["file", "link", "directory", "other", "whiteout"]
 # The kernel writes these; what an agent sets under such a name becomes `user.overlay.overlay.…` and means nothing.
 OPAQUE, WHITEOUT = "user.overlay.opaque", "user.overlay.whiteout"
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABSENT = (errno.ENOENT, errno.ENAMETOOLONG)
 _NO_ATTRIBUTE = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOENT)
 
@@ -69,23 +68,14 @@ class View:
             raise ExportRefused(f"{shown(directory.path)[:200]!a} is more than {MAX_DEPTH} directories deep")
         found: dict[bytes, Node] = {}
         for layer in directory.layers:
-            with self.directory(directory.path, layer) as fd, os.scandir(fd) as listed:
-                for entry in listed:
+            with self.directory(directory.path, layer) as fd:
+                for entry in listed(fd):
                     name = os.fsencode(entry.name)
                     above = found.get(name)
                     if above is None or _goes_on(above):
                         status = entry.stat(follow_symlinks=False)
                         found[name] = _merged(above, _node(directory.within(name), status, layer=layer, at=fd))
         return list(_ended(directory, [found[name] for name in sorted(found)]))
-
-    def walk(self, enter: Callable[[Node], bool] = lambda directory: True) -> Iterator[Node]:
-        """Everything the layers hold, a directory before what is in it; only what is entered is looked into."""
-        todo = self.entries(self.top)[::-1]
-        while todo:
-            node = todo.pop()
-            yield node
-            if node.kind == "directory" and enter(node):
-                todo.extend(reversed(self.entries(node)))
 
     def find(self, path: bytes) -> Node | None:
         """What is shown at a path, the way never leading through a link; None when that is nothing."""
@@ -146,34 +136,6 @@ class View:
                     raise
                 node = _merged(node, _node(directory.within(name), status, layer=layer, at=fd))
         return next((found for found in _ended(directory, [node] if node else []) if found.kind != "whiteout"), None)
-
-
-def open_directory(name: bytes | Path, *, at: int | None = None) -> int:
-    """A real directory to list and search, whatever its mode was; NotADirectoryError for a link."""
-    try:
-        fd = os.open(name, _DIRECTORY, dir_fd=at)
-    except PermissionError:
-        _admit(name, at)
-        fd = os.open(name, _DIRECTORY, dir_fd=at)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name) from error
-        raise
-    mode = os.fstat(fd).st_mode
-    if mode & 0o500 != 0o500 and not os.access(".", os.R_OK | os.X_OK, dir_fd=fd, effective_ids=True):
-        os.fchmod(fd, stat.S_IMODE(mode) | 0o500)
-    return fd
-
-
-def _admit(name: bytes | Path, at: int | None) -> None:
-    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-    try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            # By way of the open directory: chmod by name would follow a link.
-            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(mode) | 0o500)
-    finally:
-        os.close(fd)
 
 
 def _lock_again(file: int, mode: int) -> None:

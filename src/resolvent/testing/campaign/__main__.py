@@ -77,7 +77,7 @@ def _lane(place: Path, kills: int, *, seed: str, told: Told) -> Tally:
             told(f"{place.name}, kill {number}: {KINDS[kind]}: {what}")
         if number % 100 == 0:
             told(f"{place.name}: {number} of {kills} kills, {lane.tally.snapshots} snapshots acknowledged")
-        if lane.tally.faults[faults:] and lane.tally.faults[-1][0] == "worker":
+        if any(kind == "worker" for kind, _ in lane.tally.faults[faults:]):
             # What is promised is not known any more.
             break
         faults = len(lane.tally.faults)

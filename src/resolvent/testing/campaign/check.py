@@ -182,10 +182,9 @@ class Check:
 
     async def _rescued(self, held: Held, step: Step) -> None:
         """Work that nobody else has was kept before its branch went, though nobody heard of it."""
-        elsewhere = (
-            held.branch.parent in self._ledger.branches or held.files == self._ledger.commits[held.branch.commit]
-        )
-        if step.verb == "drop" or elsewhere:
+        parent = self._ledger.branches.get(held.branch.parent or "")
+        same = parent is not None and parent.files == held.files
+        if step.verb == "drop" or same or held.files == self._ledger.commits[held.branch.commit]:
             return
         pattern = f"{RESCUE}/{directory_name(held.branch.id)}*"
         refs = (await self._git("for-each-ref", "--format=%(refname)", pattern)).decode().split()

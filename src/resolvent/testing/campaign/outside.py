@@ -10,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from resolvent.adapters.jobs.launch import KILL, SET_PDEATHSIG, native
+from resolvent.adapters.jobs.launch import KILL, SET_PDEATHSIG
+from resolvent.adapters.jobs.native import native
+from resolvent.testing.processes import with_words
 
 T = TypeVar("T")
 
@@ -32,7 +34,7 @@ def free(lock: Path, seconds: float) -> bool:
 def outlived(words: bytes, seconds: float) -> list[str]:
     """The processes with these words on their command line that are there after that time; returns once none is."""
     until = time.monotonic() + seconds
-    while found := _running(words):
+    while found := with_words(words):
         poll = select.poll()
         handles = []
         for pid in found:
@@ -46,17 +48,6 @@ def outlived(words: bytes, seconds: float) -> list[str]:
         if not ended:
             return [f"{pid}: {command!r}" for pid, command in found.items()]
     return []
-
-
-def _running(words: bytes) -> dict[int, bytes]:
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            with suppress(OSError):
-                command = Path(f"/proc/{name}/cmdline").read_bytes()
-                if words in command:
-                    found[int(name)] = command
-    return found
 
 
 def mounts(state: Path) -> frozenset[str]:

@@ -80,7 +80,6 @@ class Ledger:
     branches: dict[str, Held] = field(default_factory=dict)
     # By name, what was said to be kept under it; until somebody has looked.
     kept: dict[str, Files] = field(default_factory=dict)
-    snapshots: int = 0
 
     def made(self, step: Step) -> Held:
         """The branch that a step makes."""
@@ -96,8 +95,6 @@ class Ledger:
         elif step.verb == "run":
             held = self.branches[step.branch]
             self.branches[step.branch] = held._replace(files=step.over(held.files))
-        elif step.verb == "snapshot":
-            self.snapshots += 1
         elif step.verb == "export" and answer["commit"]:
             self.commits[answer["commit"]] = self.kept[answer["commit"]] = self.branches[step.branch].files
             self.trees[answer["commit"]] = answer["tree"]

@@ -60,24 +60,33 @@ async def odd_bundle(arena: Arena) -> Found:
     place.mkdir(exist_ok=True)
     report = await arena.attack("links", {"secret": str(arena.secret_file), "directory": str(arena.outside)})
     said = []
-    for number, plant in enumerate((_link_to(arena.secret_file), os.mkfifo, _rubbish)):
+    for number, plant in enumerate(PLANTS):
         left, scratch = report.private / f"home/bundle-{number}", place / str(number)
         scratch.mkdir()
-        plant(left)
+        plant(left, arena.secret_file)
         try:
             await take_bundle(Git(arena.repository.path), left, branch=report.branch.id, scratch=scratch)
         except ExportRefused as error:
             said.append(error.message)
     leaking = arena.secret in "".join(said) or await leaked(arena, arena.secret)
-    return escaped("a secret was read") if leaking else safe(f"{len(said)} of 3 refused")
+    if leaking:
+        return escaped("a secret was read")
+    return safe("all refused") if len(said) == len(PLANTS) else escaped(f"only {len(said)} of {len(PLANTS)} refused")
 
 
-def _link_to(target: Path):  # type: ignore[no-untyped-def]
-    return lambda left: left.symlink_to(target)
+def _link(left: Path, target: Path) -> None:
+    left.symlink_to(target)
 
 
-def _rubbish(left: Path) -> None:
+def _pipe(left: Path, _: Path) -> None:
+    os.mkfifo(left)
+
+
+def _rubbish(left: Path, _: Path) -> None:
     left.write_bytes(b"# v2 git bundle\n" + b"0" * 40 + b" HEAD\n\nPACK rubbish")
+
+
+PLANTS = (_link, _pipe, _rubbish)
 
 
 ATTACKS = (

@@ -17,7 +17,7 @@ from resolvent.adapters.workspace.files import remove_tree
 from resolvent.domain.change import Change
 from resolvent.domain.job import Branch, Job, Limits
 from resolvent.testing.escape import inside
-from resolvent.testing.escape.found import Found, Report, Untried
+from resolvent.testing.escape.found import Broken, Found, Report
 from resolvent.wiring import PLAIN_PATH, Home
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Arena:
         branch: Branch | None = None,
         adjust: Callable[[Job], Job] = same,
     ) -> Report:
-        """Run one of the attacker's programs in a branch, through the product; Untried when no box could be built."""
+        """Run one of the attacker's programs in a branch, through the product; Broken when no box could be built."""
         job, private, branch = await self.prepare(act, given or {}, branch=branch)
         return await self.start(adjust(job), private, branch)
 
@@ -161,7 +161,7 @@ class Arena:
         self._started.append(job.id)
         exit = await jobs.ensure(self.weaken(job))
         if exit.ending == "unstartable":
-            raise Untried(exit.message)
+            raise Broken(exit.message)
         output = await asyncio.to_thread(jobs.output(job.id).read_bytes)
         return Report(job.id, exit, output.decode(errors="replace"), branch, private)
 
@@ -226,7 +226,7 @@ class Arena:
             try:
                 if (await self.start(tried, private, branch)).exit.exit == 0:
                     return
-            except Untried:
+            except Broken:
                 continue
         self.python, self.reads = "/usr/bin/python3", ()
 

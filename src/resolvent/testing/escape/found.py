@@ -7,11 +7,15 @@ from typing import Any, Literal, NamedTuple
 
 from resolvent.domain.job import Branch, JobExit
 
-Verdict = Literal["SAFE", "ESCAPED", "LIMITED", "FLAGGED", "NOT TRIED"]
+Verdict = Literal["SAFE", "ESCAPED", "LIMITED", "FLAGGED", "NOT TRIED", "BROKEN"]
 
 
 class Untried(Exception):
-    """An attack could not be made, so it says nothing about the walls."""
+    """An attack is not possible here, so it says nothing about the walls."""
+
+
+class Broken(Exception):
+    """An attack that is possible here could not be made: what it should have shown is not shown."""
 
 
 class Found(NamedTuple):
@@ -46,13 +50,13 @@ class Report(NamedTuple):
 
     @property
     def said(self) -> Any:
-        """Its last line; Untried when it said nothing that can be read."""
+        """Its last line; Broken when it said nothing that can be read."""
         lines = [line for line in self.output.splitlines() if line.strip()]
         try:
             return json.loads(lines[-1])
         except (IndexError, ValueError):
             last = lines[-1] if lines else "nothing"
-            raise Untried(f"the attack itself {self.exit.ending} {self.exit.exit}, saying: {last[:200]}") from None
+            raise Broken(f"the attack itself {self.exit.ending} {self.exit.exit}, saying: {last[:200]}") from None
 
     @property
     def taken(self) -> int:

@@ -1,7 +1,8 @@
 """The escape suite: every attack of the threat table, tried live on this machine's own walls.
 
 What each verdict means: SAFE, the attack failed; ESCAPED, it did not; LIMITED, it was stopped late, or in part, because
-there is no firm bound here; FLAGGED, it cannot be stopped and is shown to a person; NOT TRIED, and why.
+there is no firm bound here; FLAGGED, it cannot be stopped and is shown to a person; NOT TRIED, it is not
+possible here; BROKEN, it is, and could not be made all the same, so that nothing is known.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from resolvent.testing.escape import answering, git, leaving, proxying, reaching, taking, touching
 from resolvent.testing.escape.arena import Arena, Attack
-from resolvent.testing.escape.found import Found, Untried, Verdict
+from resolvent.testing.escape.found import Broken, Found, Untried, Verdict
 
 RUNGS = ("auto", "overlay", "memory", "copy", "landlock")
 PATIENCE_S = 40.0
@@ -59,6 +60,8 @@ async def tried(attack: Attack, arena: Arena) -> Result:
             verdict, said = found
         case Untried():
             verdict, said = "NOT TRIED", str(found)
+        case Broken():
+            verdict, said = "BROKEN", str(found)
         case TimeoutError():
             verdict, said = "ESCAPED", f"the host still waits after {PATIENCE_S:.0f} s"
         case Exception():
@@ -82,12 +85,19 @@ class Proof:
         return tuple(result for result in self.results if result.verdict == "ESCAPED")
 
     @property
+    def holds(self) -> bool:
+        """Something was tried, whatever is possible here could be, and nothing of it got out."""
+        verdicts = {result.verdict for result in self.results}
+        return bool(verdicts - {"NOT TRIED"}) and not verdicts & {"ESCAPED", "BROKEN"}
+
+    @property
     def summary(self) -> str:
         """The last line: how many, and what became of them."""
         count = Counter(result.verdict for result in self.results)
         return (
             f"{len(self.results)} attacks, {count['ESCAPED']} escaped, {count['LIMITED']} limited, "
             f"{count['FLAGGED']} flagged, {count['NOT TRIED']} not tried"
+            + (f", {count['BROKEN']} broken" if count["BROKEN"] else "")
         )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from resolvent.domain.job import Branch, Job
 from resolvent.testing.escape.arena import Arena, Attack
-from resolvent.testing.escape.found import Found, Untried, escaped, refused, safe
+from resolvent.testing.escape.found import Broken, Found, Untried, escaped, refused, safe
+from resolvent.testing.processes import with_words
 
 PLACES = ("/", "/usr", "/usr/bin", "/etc", "/var", "/opt", "/root", "/home", "/dev", "/proc", "/sys", "/run", "/tmp")
 KERNEL_FILES = (
@@ -22,7 +23,6 @@ WAYS_AROUND = (
     "/.oldroot",
     "/newroot",
 )
-IPC_CREATE, IPC_REMOVE = 0o1000, 0
 RACES = 300
 
 
@@ -111,7 +111,7 @@ async def read_exports(arena: Arena) -> Found:
     own = f"work-{secrets.token_hex(12)}"
     sibling = await arena.attack("later", {"paths": ["unpublished.txt"], "text": own})
     if await arena.workspace.export(sibling.branch, message="unpublished", at=1) is None:
-        raise Untried("nothing was exported")
+        raise Broken("nothing was exported")
     seen = (await arena.attack("search_objects", {"backwards": own[::-1]})).said
     if not seen:
         return safe("not there")
@@ -134,7 +134,7 @@ async def search_command_lines(arena: Arena) -> Found:
         return job.model_copy(update={"environment": job.environment | {"API_KEY": own}})
 
     async def look(job: Job, _: Branch) -> list[str]:
-        told = [str(path) for path in Path("/proc").glob("[0-9]*/cmdline") if own.encode() in _bytes(path)]
+        told = [f"/proc/{pid}/cmdline" for pid in with_words(own.encode())]
         record = arena.home.jobs().output(job.id).parent
         return told + [path.name for path in record.iterdir() if path.is_file() and own.encode() in path.read_bytes()]
 
@@ -221,13 +221,6 @@ async def spoil_layers(arena: Arena) -> Found:
     if before != after or kept != b"hello\n":
         return escaped(f"others see {[path for path in before if before[path] != after.get(path)] or 'another file'}")
     return refused(said)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""  # it ended while we looked
 
 
 ATTACKS = (

@@ -1,0 +1,53 @@
+"""Money: what a job may still spend, so that neither its run nor the day costs more than was said."""
+
+from dataclasses import dataclass
+
+from resolvent.domain.events import BudgetWarned
+from resolvent.domain.job import Usage
+from resolvent.domain.record import AgentChoice, Frozen
+from resolvent.errors import BudgetSpent
+from resolvent.ports import Clock, Journal
+
+WARNED_AT = 0.8
+GO_ON = "go on"
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The limits that hold for all runs of a repository."""
+
+    journal: Journal
+    clock: Clock
+    day_usd: float | None = None
+
+    async def left(self, run: str, frozen: Frozen, choice: AgentChoice) -> float | None:
+        """What the next job of a run may cost; None: as much as it likes. BudgetSpent when nothing is left."""
+        rooms = [choice.budget_usd] if choice.budget_usd is not None else []
+        for name, limit, spent in await self._scopes(run, frozen):
+            if spent >= limit:
+                raise BudgetSpent(
+                    f"the {name} has spent ${spent:.2f} of its ${limit:.2f}",
+                    hint=f"resolvent decide {run} '{GO_ON}'  # the same amount again; or: resolvent cost",
+                )
+            rooms.append(limit - spent)
+        return min(rooms, default=None)
+
+    async def warn(self, run: str, frozen: Frozen) -> None:
+        """Tell, once for every limit, that most of it is spent."""
+        for name, limit, spent in await self._scopes(run, frozen):
+            if spent >= WARNED_AT * limit:
+                told = BudgetWarned(scope=name, spent_usd=round(spent, 6), limit_usd=limit)
+                await self.journal.tell(run, told, at=self.clock.now(), key=f"budget:{name}:{limit:g}")
+
+    async def _scopes(self, run: str, frozen: Frozen) -> list[tuple[str, float, float]]:
+        """Each limit by name, with what was spent of it."""
+        scopes = []
+        if frozen.budget_usd is not None:
+            granted = [one for one in await self.journal.decisions(run) if one.answer == GO_ON]
+            spent = sum((job.usage for job in await self.journal.jobs(run)), Usage())
+            scopes.append(("run", frozen.budget_usd * (1 + len(granted)), spent.usd))
+        if self.day_usd is not None:
+            today = self.clock.now() // DAY_S * DAY_S
+            scopes.append(("day", self.day_usd, (await self.journal.spent(since=today)).usd))
+        return scopes

@@ -1,0 +1,325 @@
+"""Turns of one agent in one branch: begun, watched, stopped, waited for, gone on with."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from resolvent.domain.events import AgentNoticed, AgentParked, JobStarted
+from resolvent.domain.job import Branch, Job, JobExit, Reply, Session, Task
+from resolvent.domain.model import Value
+from resolvent.domain.record import AgentChoice, Frozen, JobRow
+from resolvent.engine.jobs import supervise
+from resolvent.engine.judging import Judge, Stop, judged
+from resolvent.engine.prompts import Prompt
+from resolvent.engine.requests import Request
+from resolvent.engine.world import World
+from resolvent.errors import (
+    AgentBusy,
+    AgentFailed,
+    AgentStuck,
+    BudgetSpent,
+    KeyRefused,
+    MalformedAnswer,
+    ResolventError,
+    StepFailed,
+)
+from resolvent.ports import Agent
+
+INTERRUPTED = (
+    "You were interrupted while you worked on this, and nothing of your last turn was taken. What you had done is "
+    "still here: look at it, finish what was asked of you, and give the whole answer.\n"
+)
+NUDGE = (
+    "You were stopped, because you did the same thing over and over with the same result. Take another way, or say "
+    "what keeps you from finishing; then give the whole answer.\n"
+)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What all turns of one question have in common."""
+
+    request: Request
+    frozen: Frozen
+    agent: Agent
+    choice: AgentChoice
+    prompt: Prompt
+    model: type[Value]
+    schema: str
+    # Whoever takes another's place leaves branches and jobs of its own.
+    substitute: bool = False
+
+    def names(self, tries: int) -> str:
+        """What the branches, jobs and files of one try are called by."""
+        return f"{self.choice.name}-{tries}" if self.substitute else str(tries)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn: where it is taken, with which words, in which session."""
+
+    branch: Branch
+    text: str
+    # `try.turn`: the same words are tried again in a new branch, a turn follows another in the same session.
+    name: str
+    private: str
+    session: Session | None = None
+
+    @property
+    def number(self) -> int:
+        return int(self.name.rpartition(".")[2])
+
+    def after(self, *, text: str, session: Session | None, branch: Branch | None = None) -> "Turn":
+        """The next turn of the same conversation."""
+        tries, _, number = self.name.rpartition(".")
+        name = f"{tries}.{int(number) + 1}"
+        return replace(self, text=text, name=name, session=session, branch=branch or self.branch)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A turn that ended well as a process; what it left may still be malformed."""
+
+    turn: Turn
+    exit: JobExit
+    left: Reply | MalformedAnswer
+
+    @property
+    def session(self) -> Session | None:
+        return self.left.session if isinstance(self.left, Reply) else None
+
+
+async def first_turn(world: World, talk: Talk, text: str, form: str) -> Taken:
+    """Ask, and ask again from the same parent for as long as the agent's own world asks us to wait."""
+    parent = Branch.model_validate(talk.request.inputs["on"])
+    interrupted = await _interrupted(world, talk)
+    delays = iter(world.patience.delays())
+    for tries in count(1):
+        ground = interrupted.branch if interrupted else parent
+        name = talk.names(tries)
+        branch = await world.workspace.fork(ground, id=f"{talk.request.id}.{name}")
+        await world.journal.save_branch(talk.request.run, branch)
+        turn = Turn(branch, text, f"{name}.1", private=f"{talk.request.file_name}.{name}")
+        if interrupted:
+            turn = replace(turn, text=INTERRUPTED + form, private=interrupted.private, session=interrupted.session)
+        try:
+            return await _nudged(world, talk, turn, form)
+        except AgentBusy as error:
+            await _park(world, talk, error, next(delays, None))
+            # What it had done until then need not be paid for twice.
+            interrupted = await _left_off(world, talk, turn) or interrupted
+        except AgentFailed as error:
+            if not (interrupted and error.details.get("session_gone")):
+                raise
+            interrupted = None
+    raise AssertionError("the loop ends by a return or an error")
+
+
+async def _park(world: World, talk: Talk, error: AgentBusy, delay: float | None) -> None:
+    """Hold the whole account back until the model is there again; the error when nobody knows and patience is over."""
+    if error.until is None and delay is None:
+        raise error
+    until = time.time() + (delay or 0.0) if error.until is None else error.until
+    world.breakers.hold(talk.agent.account, until)
+    told = AgentParked(step=talk.request.id, agent=talk.choice.name, until=until, reason=error.message)
+    await world.journal.tell(talk.request.run, told, at=world.clock.now(), key=f"{talk.request.id}:parked:{until:.3f}")
+
+
+async def _nudged(world: World, talk: Talk, turn: Turn, form: str) -> Taken:
+    """Take the turn; an agent that is stuck is told so once, where it can be."""
+    try:
+        return await take(world, talk, turn)
+    except AgentStuck:
+        session = talk.agent.session(*await where(world, talk, turn))
+        if session is None or not talk.agent.abilities.resume:
+            raise
+        return await take(world, talk, turn.after(text=NUDGE + form, session=session))
+
+
+async def where(world: World, talk: Talk, turn: Turn) -> tuple[Task, Path]:
+    """What its agent needs to find the session of a turn."""
+    return await _task(world, talk, turn, budget=None), world.jobs.output(_job(talk, turn))
+
+
+async def take(world: World, talk: Talk, turn: Turn) -> Taken:
+    """One turn from its start, or from wherever it is by now, to its end."""
+    async with _admitted(world, talk):
+        try:
+            return await _taken(world, talk, turn)
+        except AgentBusy as error:
+            # Before the next of the same account gets our slot.
+            if error.until is not None:
+                world.breakers.hold(talk.agent.account, error.until)
+            raise
+
+
+async def _taken(world: World, talk: Talk, turn: Turn) -> Taken:
+    id, request = _job(talk, turn), talk.request
+    budget = await world.budgets.left(request.run, talk.frozen, talk.choice)
+    task = await _task(world, talk, turn, budget=budget)
+    job = _limited(talk.agent.job(task, id=id), talk.prompt)
+    began = JobStarted(step=request.id, job=id, agent=talk.choice.name)
+    await world.journal.tell(request.run, began, at=world.clock.now(), key=f"{id}:job")
+    job = await world.workspace.enter(turn.branch, job, private=task.directory, unsafe=talk.frozen.unsafe)
+    row, exit = await _watched(world, talk, _row(talk, turn), job, budget=budget)
+    try:
+        stop = await _settle(world, talk, row, budget=budget)
+        ours = stop if exit.ending == "cancelled" else None
+        reply = _reply(talk, task, exit, output=world.jobs.output(id), stop=ours)
+    except MalformedAnswer as error:
+        return Taken(turn, exit, error)
+    except ResolventError as error:
+        error.details.setdefault("branch", turn.branch.id)
+        raise
+    await world.journal.save_job(row.model_copy(update={"usage": reply.usage}))
+    await _tell_notices(world, talk, id, reply.notices)
+    return Taken(turn, exit, reply)
+
+
+@asynccontextmanager
+async def _admitted(world: World, talk: Talk) -> AsyncIterator[None]:
+    """A slot, at a time when the agent's account may be used."""
+    account = talk.agent.account
+    while True:
+        await world.breakers.closed(account)
+        async with world.slots.take("agents", talk.request.run):
+            # Somebody may have been sent away while we stood in the queue.
+            if world.breakers.held(account) is None:
+                yield
+                return
+
+
+async def _watched(world: World, talk: Talk, row: JobRow, job: Job, *, budget: float | None) -> tuple[JobRow, JobExit]:
+    """Run the job, and end it when its agent does what nobody would wait for."""
+    judge, listener = Judge(budget), talk.agent.listener()
+
+    async def watch() -> None:
+        async for line in world.jobs.lines(row.id):
+            if judge.take(listener.hear(line)):
+                await world.jobs.cancel(row.id)
+                return
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await supervise(world, row, job, stopped=lambda: _stopped(world, talk, row.id, budget))
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+def _stopped(world: World, talk: Talk, job: str, budget: float | None) -> bool:
+    """We ended it ourselves: told from its output alone, for whoever did may be dead by now."""
+    return judged(world.jobs.output(job), talk.agent.listener(), budget_usd=budget).stop is not None
+
+
+async def _settle(world: World, talk: Talk, row: JobRow, *, budget: float | None) -> Stop | None:
+    """Record what a job spent, however it ended; why it was stopped, if it was."""
+    output = world.jobs.output(row.id)
+    judge = await asyncio.to_thread(judged, output, talk.agent.listener(), budget_usd=budget)
+    await world.journal.save_job(row.model_copy(update={"usage": judge.spent}))
+    await world.budgets.warn(row.run, talk.frozen)
+    return judge.stop
+
+
+def _reply(talk: Talk, task: Task, exit: JobExit, *, output: Path, stop: Stop | None) -> Reply:
+    try:
+        return talk.agent.reply(task, exit, output)
+    except (AgentBusy, KeyRefused, BudgetSpent, MalformedAnswer):
+        raise
+    except StepFailed:
+        # To the agent's program it looks like any other end by force; we know why.
+        if stop is None:
+            raise
+        raise _error(talk, stop, ended_at=exit.ended_at) from None
+
+
+def _error(talk: Talk, stop: Stop, *, ended_at: float) -> ResolventError:
+    name = talk.choice.name
+    if stop.why == "key":
+        return KeyRefused(f"agent {name}: {stop.text}", hint=f"resolvent agent try {name} hello  # with another key")
+    if stop.why == "busy":
+        return AgentBusy(f"agent {name}: {stop.text}", until=ended_at + stop.wait_s)
+    if stop.why == "budget":
+        return BudgetSpent(f"agent {name} was stopped: {stop.text}", hint="resolvent cost")
+    return AgentStuck(f"agent {name} was stopped: {stop.text}", hint=f"resolvent logs {talk.request.run}")
+
+
+async def _tell_notices(world: World, talk: Talk, job: str, notices: tuple[str, ...]) -> None:
+    for number, text in enumerate(notices[:20]):
+        told = AgentNoticed(step=talk.request.id, agent=talk.choice.name, text=text[:500])
+        await world.journal.tell(talk.request.run, told, at=world.clock.now(), key=f"{job}:notice:{number}")
+
+
+@dataclass(frozen=True)
+class _LeftOff:
+    """Where an agent was interrupted: its files, its private directory, its session."""
+
+    branch: Branch
+    private: str
+    session: Session
+
+
+async def _interrupted(world: World, talk: Talk) -> _LeftOff | None:
+    """Where the last attempt was lost, if its agent can go on from there."""
+    request = talk.request
+    if request.attempt == 1 or not talk.agent.abilities.resume:
+        return None
+    before = request.model_copy(update={"attempt": request.attempt - 1})
+    jobs = await world.journal.jobs(request.run)
+    lost = [row for row in jobs if row.step == before.id and row.state == "lost" and row.agent == talk.choice.name]
+    branches = {branch.id: branch for branch in await world.journal.branches(request.run)}
+    if not lost or lost[-1].branch not in branches:
+        return None
+    row = lost[-1]
+    name = row.id.removeprefix(f"{before.file_name}.")
+    return await _left_off(world, replace(talk, request=before), Turn(branches[row.branch], "", name, row.private))
+
+
+async def _left_off(world: World, talk: Talk, turn: Turn) -> _LeftOff | None:
+    """Where a turn can be gone on with; None where its program cannot, or where there is nothing to stand on."""
+    session = talk.agent.session(*await where(world, talk, turn)) if talk.agent.abilities.resume else None
+    if session is None:
+        return None
+    try:
+        # Looked at now: what a power loss has torn is no ground to go on from.
+        await world.workspace.snapshot(turn.branch)
+    except ResolventError:
+        return None
+    return _LeftOff(turn.branch, turn.private, session)
+
+
+def _job(talk: Talk, turn: Turn) -> str:
+    return f"{talk.request.file_name}.{turn.name}"
+
+
+def _row(talk: Talk, turn: Turn) -> JobRow:
+    request = talk.request
+    about = {"step": request.id, "name": request.name, "agent": talk.choice.name, "turn": turn.number}
+    return JobRow(id=_job(talk, turn), run=request.run, branch=turn.branch.id, private=turn.private, **about)
+
+
+async def _task(world: World, talk: Talk, turn: Turn, *, budget: float | None) -> Task:
+    private = world.private_directory(turn.private)
+    return Task(
+        run=talk.request.run,
+        step=talk.request.name,
+        attempt=talk.request.attempt,
+        turn=turn.number,
+        prompt=turn.text,
+        json_schema=talk.schema,
+        directory=private,
+        inside=world.workspace.inside(private),
+        session=turn.session,
+        budget_usd=budget,
+        boxed=world.workspace.boxed,
+    )
+
+
+def _limited(job: Job, prompt: Prompt) -> Job:
+    wall = prompt.timeout_s
+    limits = job.limits if wall is None else job.limits.model_copy(update={"wall_s": min(wall, job.limits.wall_s)})
+    return job.model_copy(update={"limits": limits})
