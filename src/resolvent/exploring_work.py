@@ -213,9 +213,10 @@ class ExplorationWorker:
             turn=row.position + 1,
             prompt=row.prompts[row.position],
             # Any answer will do, and none.
-            json_schema="{}",
+            json_schema="",
             directory=private,
             inside=self._ground.workspace.inside(private),
+            boxed=self._ground.workspace.boxed,
         )
 
     async def _run_or_again(self, row: Exploration, task: Task, agent: Agent) -> JobExit:

@@ -15,7 +15,7 @@ TOKENS = {"input_tokens": 7000, "output_tokens": 90}
 
 def spending(place: Place, *, first: Mapping[str, float], rest: Mapping[str, float], limits: str = "") -> None:
     """An honest agent that tells what it spent: on the analysis, and on everything else."""
-    told = f"if [ $RESOLVENT_STEP = analyze ]; then echo '{json.dumps(dict(first))}'; else echo '{json.dumps(dict(rest))}'; fi"
+    told = f"if [ $RESOLVENT_STEP = analyze ]; then echo '{json.dumps(first)}'; else echo '{json.dumps(rest)}'; fi"
     place.agent(f'({told}) > "$RESOLVENT_USAGE"\n{HONEST}')
     if limits:
         local = place.project / "resolvent.local.toml"

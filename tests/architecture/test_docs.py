@@ -95,7 +95,8 @@ def test_every_decision_is_numbered_and_listed() -> None:
 
 def test_the_lock_holds_names_versions_and_hashes_only() -> None:
     line = re.compile(r"[a-z0-9._-]+==\S+( ; [^\\]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
-    assert [one for one in text_of(source.ROOT / "requirements.lock").splitlines() if not line.fullmatch(one)] == []
+    for name in ("requirements.lock", "requirements-agents.lock"):
+        assert [one for one in text_of(source.ROOT / name).splitlines() if not line.fullmatch(one)] == []
 
 
 def test_the_lock_covers_every_dependency_of_the_project() -> None:

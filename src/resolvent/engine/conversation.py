@@ -11,9 +11,10 @@ from resolvent.domain.job import Branch, JobExit, Reply
 from resolvent.domain.model import Value
 from resolvent.domain.record import AgentChoice, Frozen
 from resolvent.engine.answers import grammar, parse
+from resolvent.engine.asking import first_turn
 from resolvent.engine.prompts import Prompt, quoted, read, render
 from resolvent.engine.requests import Request
-from resolvent.engine.turns import Taken, Talk, first_turn, take, where
+from resolvent.engine.turns import Taken, Talk, take, where
 from resolvent.engine.world import World
 from resolvent.errors import AgentBusy, AgentMissing, Bug, KeyRefused, MalformedAnswer, StepFailed
 

@@ -40,7 +40,8 @@ class Judge:
     def take(self, moments: Iterable[Moment]) -> Stop | None:
         """The reason to stop, if there is one by now."""
         for moment in moments:
-            self.stop = self.stop or self._judged(moment)
+            found = self._judged(moment)
+            self.stop = self.stop or found
         return self.stop
 
     def _judged(self, moment: Moment) -> Stop | None:

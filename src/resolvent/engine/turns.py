@@ -1,14 +1,12 @@
-"""Turns of one agent in one branch: begun, watched, stopped, waited for, gone on with."""
+"""One turn of an agent in a branch: admitted, begun, watched, stopped, read."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
-from resolvent.domain.events import AgentNoticed, AgentParked, JobStarted
+from resolvent.domain.events import AgentNoticed, JobStarted
 from resolvent.domain.job import Branch, Job, JobExit, Reply, Session, Task
 from resolvent.domain.model import Value
 from resolvent.domain.record import AgentChoice, Frozen, JobRow
@@ -19,7 +17,6 @@ from resolvent.engine.requests import Request
 from resolvent.engine.world import World
 from resolvent.errors import (
     AgentBusy,
-    AgentFailed,
     AgentStuck,
     BudgetSpent,
     KeyRefused,
@@ -28,15 +25,6 @@ from resolvent.errors import (
     StepFailed,
 )
 from resolvent.ports import Agent
-
-INTERRUPTED = (
-    "You were interrupted while you worked on this, and nothing of your last turn was taken. What you had done is "
-    "still here: look at it, finish what was asked of you, and give the whole answer.\n"
-)
-NUDGE = (
-    "You were stopped, because you did the same thing over and over with the same result. Take another way, or say "
-    "what keeps you from finishing; then give the whole answer.\n"
-)
 
 
 @dataclass(frozen=True)
@@ -91,53 +79,6 @@ class Taken:
     @property
     def session(self) -> Session | None:
         return self.left.session if isinstance(self.left, Reply) else None
-
-
-async def first_turn(world: World, talk: Talk, text: str, form: str) -> Taken:
-    """Ask, and ask again from the same parent for as long as the agent's own world asks us to wait."""
-    parent = Branch.model_validate(talk.request.inputs["on"])
-    interrupted = await _interrupted(world, talk)
-    delays = iter(world.patience.delays())
-    for tries in count(1):
-        ground = interrupted.branch if interrupted else parent
-        name = talk.names(tries)
-        branch = await world.workspace.fork(ground, id=f"{talk.request.id}.{name}")
-        await world.journal.save_branch(talk.request.run, branch)
-        turn = Turn(branch, text, f"{name}.1", private=f"{talk.request.file_name}.{name}")
-        if interrupted:
-            turn = replace(turn, text=INTERRUPTED + form, private=interrupted.private, session=interrupted.session)
-        try:
-            return await _nudged(world, talk, turn, form)
-        except AgentBusy as error:
-            await _park(world, talk, error, next(delays, None))
-            # What it had done until then need not be paid for twice.
-            interrupted = await _left_off(world, talk, turn) or interrupted
-        except AgentFailed as error:
-            if not (interrupted and error.details.get("session_gone")):
-                raise
-            interrupted = None
-    raise AssertionError("the loop ends by a return or an error")
-
-
-async def _park(world: World, talk: Talk, error: AgentBusy, delay: float | None) -> None:
-    """Hold the whole account back until the model is there again; the error when nobody knows and patience is over."""
-    if error.until is None and delay is None:
-        raise error
-    until = time.time() + (delay or 0.0) if error.until is None else error.until
-    world.breakers.hold(talk.agent.account, until)
-    told = AgentParked(step=talk.request.id, agent=talk.choice.name, until=until, reason=error.message)
-    await world.journal.tell(talk.request.run, told, at=world.clock.now(), key=f"{talk.request.id}:parked:{until:.3f}")
-
-
-async def _nudged(world: World, talk: Talk, turn: Turn, form: str) -> Taken:
-    """Take the turn; an agent that is stuck is told so once, where it can be."""
-    try:
-        return await take(world, talk, turn)
-    except AgentStuck:
-        session = talk.agent.session(*await where(world, talk, turn))
-        if session is None or not talk.agent.abilities.resume:
-            raise
-        return await take(world, talk, turn.after(text=NUDGE + form, session=session))
 
 
 async def where(world: World, talk: Talk, turn: Turn) -> tuple[Task, Path]:
@@ -252,44 +193,6 @@ async def _tell_notices(world: World, talk: Talk, job: str, notices: tuple[str, 
     for number, text in enumerate(notices[:20]):
         told = AgentNoticed(step=talk.request.id, agent=talk.choice.name, text=text[:500])
         await world.journal.tell(talk.request.run, told, at=world.clock.now(), key=f"{job}:notice:{number}")
-
-
-@dataclass(frozen=True)
-class _LeftOff:
-    """Where an agent was interrupted: its files, its private directory, its session."""
-
-    branch: Branch
-    private: str
-    session: Session
-
-
-async def _interrupted(world: World, talk: Talk) -> _LeftOff | None:
-    """Where the last attempt was lost, if its agent can go on from there."""
-    request = talk.request
-    if request.attempt == 1 or not talk.agent.abilities.resume:
-        return None
-    before = request.model_copy(update={"attempt": request.attempt - 1})
-    jobs = await world.journal.jobs(request.run)
-    lost = [row for row in jobs if row.step == before.id and row.state == "lost" and row.agent == talk.choice.name]
-    branches = {branch.id: branch for branch in await world.journal.branches(request.run)}
-    if not lost or lost[-1].branch not in branches:
-        return None
-    row = lost[-1]
-    name = row.id.removeprefix(f"{before.file_name}.")
-    return await _left_off(world, replace(talk, request=before), Turn(branches[row.branch], "", name, row.private))
-
-
-async def _left_off(world: World, talk: Talk, turn: Turn) -> _LeftOff | None:
-    """Where a turn can be gone on with; None where its program cannot, or where there is nothing to stand on."""
-    session = talk.agent.session(*await where(world, talk, turn)) if talk.agent.abilities.resume else None
-    if session is None:
-        return None
-    try:
-        # Looked at now: what a power loss has torn is no ground to go on from.
-        await world.workspace.snapshot(turn.branch)
-    except ResolventError:
-        return None
-    return _LeftOff(turn.branch, turn.private, session)
 
 
 def _job(talk: Talk, turn: Turn) -> str:

@@ -79,7 +79,7 @@ class CommandAgent:
             "RESOLVENT_STEP": task.step,
             "RESOLVENT_ATTEMPT": str(task.attempt),
             "RESOLVENT_TURN": str(task.turn),
-            "RESOLVENT_SCHEMA": task.json_schema,
+            "RESOLVENT_SCHEMA": task.json_schema or "{}",
             "RESOLVENT_ANSWER": f"{task.inside}/{task.answer_file}",
             "RESOLVENT_USAGE": f"{task.inside}/usage.json",
         }

@@ -117,7 +117,7 @@ def contract(task: Task) -> dict[str, str]:
         "RESOLVENT_STEP": task.step,
         "RESOLVENT_ATTEMPT": str(task.attempt),
         "RESOLVENT_TURN": str(task.turn),
-        "RESOLVENT_SCHEMA": task.json_schema,
+        "RESOLVENT_SCHEMA": task.json_schema or "{}",
         "RESOLVENT_ANSWER": f"{task.inside}/{task.answer_file}",
     }
 
