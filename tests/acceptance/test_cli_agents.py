@@ -61,6 +61,7 @@ def left_over(place: Place) -> tuple[Any, list[str], list[int]]:
     return place("branch", "ls", "--json").json, jobs, processes_holding(place.directory)
 
 
+@pytest.mark.spec("K12")
 @real_agents
 def test_every_agent_is_listed_with_its_role_version_key_and_abilities(workshop: Place) -> None:
     told = {one["name"]: one for one in workshop("agent", "ls", "--json").json}
@@ -97,6 +98,7 @@ def test_doctor_names_the_command_for_what_an_agent_misses(workshop: Place) -> N
     assert said.code == 2 and "/nowhere/claude" in said.out and "next: pip install" in said.out
 
 
+@pytest.mark.spec("A16")
 @real_agents
 @pytest.mark.parametrize(("policy", "state"), [("warn", "note"), ("refuse", "fault"), ("allow", "")])
 def test_doctor_tells_of_a_reviewer_of_the_same_family(
@@ -168,6 +170,7 @@ def test_a_trial_for_programs_is_one_object_and_its_branch_may_be_kept(workshop:
     assert left_over(workshop)[:2] == ([], [])
 
 
+@pytest.mark.spec("K11")
 @real_agents
 @BOTH
 def test_ctrl_c_leaves_no_process_and_no_branch(workshop: Place, agent: str) -> None:
@@ -247,6 +250,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     yield made
 
 
+@pytest.mark.spec("A13")
 @real_agents
 @BOTH
 def test_the_transcript_of_a_run_is_read_when_program_and_key_are_gone(told: Place, agent: str) -> None:
@@ -262,6 +266,7 @@ def test_the_transcript_of_a_run_is_read_when_program_and_key_are_gone(told: Pla
     assert {"thinking", "tool_call", "tool_result", "usage"} <= {moment["kind"] for moment in job["moments"]}
 
 
+@pytest.mark.spec("K9")
 @real_agents
 def test_a_transcript_is_paged_and_says_what_was_left_out(told: Place) -> None:
     (job,) = told("logs", "--json", "--last", "2").json

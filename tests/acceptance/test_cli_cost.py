@@ -26,6 +26,7 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
+@pytest.mark.spec("K10")
 def test_a_run_is_counted_by_job_step_agent_and_day_against_its_limits(place: Place) -> None:
     spending(place, first=SPENT, rest=SPENT, limits="cost_usd = 10\ncost_day_usd = 0.8")
     assert place("resolve", "1").code == 0

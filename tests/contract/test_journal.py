@@ -394,7 +394,7 @@ async def test_the_jobs_of_agents_are_found_by_when_they_were_over(with_run: Jou
     await with_run.save_job(a_job("check", state="ended", at=120.0))
     await with_run.save_job(a_job("running", agent="claude"))
     found = await with_run.jobs_over(since=100.0, until=200.0)
-    assert [(job.id, job.run, job.usage.usd) for job in found] == [("first", "run-1", 100.0), ("second", "run-1", 150.0)]
+    assert [(job.id, job.usage.usd) for job in found] == [("first", 100.0), ("second", 150.0)]
 
 
 async def test_evidence_never_changes_once_it_was_seen(with_run: Journal) -> None:

@@ -127,6 +127,11 @@ class CopyWorkspace:
         files = Files(tree=tree)
         return await asyncio.to_thread(self._walls.around, job, files=files, private=private, objects=objects)
 
+    @property
+    def boxed(self) -> bool:
+        """Its jobs run in boxes that have gateways."""
+        return self._walls is not None and self._walls.kind == "namespaces"
+
     def inside(self, private: str) -> str:
         """Where a job in a branch finds its private directory."""
         return private if self._walls is None else self._walls.inside(private)
