@@ -56,7 +56,7 @@ def goose() -> str:
 
 needs_goose = pytest.mark.skipif(not goose(), reason="goose is not installed: scripts/npm-agents installs it")
 GUIDE = Path(__file__).parents[2] / "docs/guide/agents.md"
-RECIPES = re.findall(r"^```toml\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
+RECIPES = [text for text in re.findall(r"^```toml\n(.*?)^```", GUIDE.read_text(), re.M | re.S) if 'use = "acp"' in text]
 
 
 def recipe(text: str, directory: Path) -> AgentChoice:
