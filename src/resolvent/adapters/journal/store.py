@@ -116,13 +116,13 @@ class Store:
         return await self._run(lambda: self._relaxed(work))
 
     async def around(
-        self, between: Callable[[], None], first: Callable[[Connection], S], second: Callable[[Connection, S], T]
+        self, between: Callable[[S], None], first: Callable[[Connection], S], second: Callable[[Connection, S], T]
     ) -> T:
         """Two transactions, and between them something that may take long, in one trip to the store's thread."""
 
         def work() -> T:
             found = self._transact(first)
-            between()
+            between(found)
             return self._transact(lambda connection: second(connection, found))
 
         return await self._run(work)

@@ -150,33 +150,31 @@ class BranchStore:
     async def snapshot(self, id: str) -> Standing:
         """As `seal`, and no power loss takes it either."""
 
-        def unchanged(rows: Rows) -> Standing | None:
-            here = self.whole(rows.require(id))
-            if here.upper or here.sealed_in:
-                return None
-            # All that it stands on is on the disk; that there is such a branch may not be.
-            rows.barrier()
-            return here
-
         def closed(rows: Rows) -> Standing:
             here = self.whole(rows.require(id))
             if not self._closed(here):
                 raise self.busy(here)
             return here
 
+        def synced(seen: Standing) -> None:
+            if seen.upper or seen.sealed_in:
+                with translated():
+                    self.layers.sync()
+
         def kept(rows: Rows, seen: Standing) -> Standing | None:
             # Somebody was let in meanwhile, or sealed it: then what is in it now may not be on the disk yet.
             if rows.find(id) != seen:
                 return None
+            if not seen.upper and not seen.sealed_in:
+                # All that it stands on is on the disk; that there is such a branch may not be.
+                rows.barrier()
+                return seen
             return rows.save(self._sealed(seen)._replace(sealed_in=""))
 
-        here = await self.get(id)
-        if here is not None and not here.upper and (same := await self._durable(unchanged)):
-            return same
+        first, second = in_rows(closed), lambda connection, seen: kept(Rows(connection), seen)
         while True:
             store = await self._waiting_store()
-            first, second = in_rows(closed), lambda connection, seen: kept(Rows(connection), seen)
-            if sealed := await store.around(translated()(self.layers.sync), first, second):
+            if sealed := await store.around(synced, first, second):
                 return sealed
 
     async def _waiting_store(self) -> Store:
