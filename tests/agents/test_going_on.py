@@ -80,13 +80,14 @@ async def test_a_run_that_spent_its_money_asks_before_it_spends_more(tmp_path: P
         run, journal = document["run"], await scene.app.home.journal()
         (asked,) = [one for one in await journal.decisions(run) if one.answer is None]
         warned = await scene.events(run, "budget_warned")
+        before = len(model.asked)
         await journal.decide(run, asked.question.key, Choice(answer="go on", by="maintainer", at=0.0))
-        again = await scene.go_on(run)
+        await scene.go_on(run)
         spent = sum(job.usage.usd for job in await jobs_of(scene, run))
         await scene.app.home.close()
     assert document["outcome"] == "waiting" and asked.question.choices == ("go on", "stop")
     assert warned and spent > 0.6
-    assert again["outcome"] in ("declined", "waiting")
+    assert len(model.asked) > before
 
 
 @real_agents

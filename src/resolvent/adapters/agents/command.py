@@ -1,23 +1,21 @@
 """Any command can be an agent: prompt on standard input, answer in a file or at the end of standard output."""
 
 import math
-import os
 import re
 import shutil
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from resolvent.adapters.agents.lines import end_of, last_lines, plain
+from resolvent.adapters.agents.programs import left
 from resolvent.domain.job import Abilities, Job, JobExit, Reply, Session, Task, Usage
 from resolvent.domain.record import AgentChoice
 from resolvent.domain.transcript import Moment, Said, shortened
 from resolvent.errors import AgentBusy, AgentFailed, AgentMissing, AgentTimedOut, MalformedAnswer
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-MAX_ANSWER_BYTES = 1 << 20
 MAX_TEXT_BYTES = 12 << 20
-SHOWN_LINES = 20
 LIMITS = {"wall": "took too long", "idle": "was silent for too long", "output": "printed too much"}
 # What sysexits.h calls EX_TEMPFAIL: come back later.
 COME_BACK_LATER = 75
@@ -31,10 +29,6 @@ _PASSING = re.compile(
     r"|(?<![a-z])(?:http(?:/[\d.]+)?|status|code|error)\W{0,4}(?:code\W{0,3})?(?:429|502|503|504|529)\b"
     r"|out of memory|cannot allocate memory|no space left on device|ENOMEM|ENOSPC",
     re.I,
-)
-# Terminal commands, and every control character but tab and newline.
-_CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?|[\x00-\x08\x0b-\x1f\x7f-\x9f]", re.S
 )
 
 
@@ -121,17 +115,17 @@ class CommandAgent:
     def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
         """Read what the ended process left; AgentFailed, AgentTimedOut or AgentBusy when it did not end well."""
         self._require_good_end(exit, output)
-        text = _end_of(output, MAX_TEXT_BYTES)
+        text = end_of(output, MAX_TEXT_BYTES)
         try:
-            answer = _left(Path(task.directory), task.answer_file)
+            answer = left(task)
         except (OSError, ValueError) as error:
             raise MalformedAnswer(f"agent {self.name}: its answer file cannot be used: {error}", raw=text) from error
-        return Reply(text=text, answer=answer, usage=_usage(Path(task.directory)))
+        return Reply(text=text, answer=answer, usage=_usage(task))
 
     def _require_good_end(self, exit: JobExit, output: Path) -> None:
         if exit.ended and exit.exit == 0 and not exit.message:
             return
-        said = _last_lines(output.with_name("errors")) or _last_lines(output)
+        said = last_lines(output.with_name("errors")) or last_lines(output)
         told = f"\n{said}" if said else ""
         if exit.ending in LIMITS:
             raise AgentTimedOut(
@@ -139,7 +133,7 @@ class CommandAgent:
                 ending=exit.ending,
             )
         how = exit.message or ("was cancelled" if exit.ending == "cancelled" else f"ended with exit {exit.exit}")
-        last = "\n".join(_last_lines(file, TELLING_LINES) for file in (output.with_name("errors"), output))
+        last = "\n".join(last_lines(file, TELLING_LINES) for file in (output.with_name("errors"), output))
         passing = exit.ended and (exit.exit == COME_BACK_LATER or _PASSING.search(last))
         kind = AgentBusy if passing else AgentFailed
         raise kind(f"agent {self.name}: {how}{told}", ending=exit.ending, exit=exit.exit)
@@ -150,50 +144,14 @@ class PlainListener:
 
     def hear(self, line: bytes) -> tuple[Moment, ...]:
         """The line as words, without what would move a terminal's cursor."""
-        text = _CONTROL.sub("", line.decode(errors="replace")).rstrip()
+        text = plain(line.decode(errors="replace")).rstrip()
         return (Said(text=shortened(text)),) if text else ()
 
 
-def _end_of(path: Path, size: int) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-            return file.read(size).decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-
-
-def _last_lines(path: Path, count: int = SHOWN_LINES) -> str:
-    lines = _CONTROL.sub("", _end_of(path, 1 << 16)).splitlines()
-    return "\n".join([line.rstrip() for line in lines if line.strip()][-count:])
-
-
-def _left(directory: Path, name: str) -> str | None:
-    """A regular, small UTF-8 file in the directory, reached over no link; None when there is none."""
-    try:
-        folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return None
-    try:
-        # Not blocking: what lies there may be a fifo that nobody writes to.
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except FileNotFoundError:
-        return None
-    finally:
-        os.close(folder)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"{name} is not a regular file")
-        content = file.read(MAX_ANSWER_BYTES + 1)
-    if len(content) > MAX_ANSWER_BYTES:
-        raise ValueError(f"{name} is larger than {MAX_ANSWER_BYTES} bytes")
-    return content.decode()
-
-
-def _usage(directory: Path) -> Usage:
+def _usage(task: Task) -> Usage:
     """What the agent says it spent; nothing when it says so in no sensible way, for no answer is lost over it."""
     try:
-        usage = Usage.model_validate_json(_left(directory, "usage.json") or "{}")
+        usage = Usage.model_validate_json(left(task, "usage.json") or "{}")
     except (OSError, ValueError):
         return Usage()
     spent = (usage.usd, usage.input_tokens, usage.output_tokens)
