@@ -64,10 +64,13 @@ class BranchStore:
         """A branch over these sealed layers; asked again, the one that is there. ReplayDiverged if it is of another."""
         return await self._ordered(lambda rows: rows.known(branch) or self._add(rows, branch, tuple(lowers)))
 
-    async def fork(self, branch: Branch, *, below: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Standing | None:
+    async def fork(
+        self, branch: Branch, *, below: Callable[[tuple[str, ...]], tuple[str, ...] | None]
+    ) -> Standing | None:
         """A child of what its parent last sealed, which is sealed now unless a job runs in it; None without a parent.
 
-        `below` makes the child's layers out of the parent's. JobLost when what the parent holds may be torn.
+        `below` makes the child's layers out of the parent's; None when it cannot, and then nothing is made. JobLost
+        when what the parent holds may be torn.
         """
 
         def work(rows: Rows) -> Standing | None:
@@ -77,7 +80,8 @@ class BranchStore:
             if parent is None:
                 return None
             ground = self._seal(rows, self.whole(parent)) or parent
-            return self._add(rows, branch, below(ground.lowers), sealed_in=ground.sealed_in)
+            lowers = below(ground.lowers)
+            return None if lowers is None else self._add(rows, branch, lowers, sealed_in=ground.sealed_in)
 
         return await self._ordered(work)
 

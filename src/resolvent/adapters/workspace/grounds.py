@@ -81,12 +81,15 @@ class Grounds:
 
     async def repository(self, commit: str, *, over: Sequence[str] = ()) -> str:
         """The layer with a repository at the commit alone, whose index knows the files these layers share with it."""
-        _check(commit)
-        ground = next((name for name in over if name.startswith("tree-")), "")
-        if layers := self._repository(commit, ground):
-            return layers
+        if layer := self.repository_at_hand(commit, over=over):
+            return layer
         async with self._making:
-            return await asyncio.to_thread(self._make_repository, commit, ground=ground, over=tuple(over))
+            return await asyncio.to_thread(self._make_repository, commit, ground=_ground(over), over=tuple(over))
+
+    def repository_at_hand(self, commit: str, *, over: Sequence[str]) -> str:
+        """That layer if it has been made, or nothing."""
+        _check(commit)
+        return self._repository(commit, _ground(over))
 
     async def forget(self, used: Collection[str], *, before: float) -> tuple[str, ...]:
         """Forget commits nobody asked for since, and name the layers that can be removed: none of those in use."""
@@ -264,6 +267,11 @@ class Grounds:
                     os.unlink(entry)
             there = [entry for entry in os.scandir(self._layers) if is_base(entry.name)]
             return tuple(entry.name for entry in there if entry.name not in kept and _touched(entry) < before)
+
+
+def _ground(over: Sequence[str]) -> str:
+    """The layer with the whole tree that these stand on, or nothing."""
+    return next((name for name in over if name.startswith("tree-")), "")
 
 
 def _touched(entry: "os.DirEntry[str]") -> float:

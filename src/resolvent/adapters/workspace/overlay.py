@@ -72,18 +72,23 @@ class OverlayWorkspace:
         While a job runs in the parent, a child has what was sealed before it.
         """
         branch = Branch(id=id, parent=parent.id, commit=parent.commit)
-        above = await self.store.get(parent.id)
+
+        def at_hand(lowers: tuple[str, ...]) -> tuple[str, ...] | None:
+            repository = self.bases.repository_at_hand(branch.commit, over=lowers)
+            return _over(lowers, repository) if repository and len(lowers) < DEEP else None
+
+        # Nearly always all of it is there: then one trip to the record is enough.
+        made = await self.store.fork(branch, below=at_hand)
+        return made.branch if made else await self._fork_slowly(branch)
+
+    async def _fork_slowly(self, branch: Branch) -> Branch:
+        above = await self.store.get(branch.parent) if branch.parent is not None else None
         if above is None:
             return await self._rooted(branch)
         if len(above.shown) >= DEEP:
             await self._flatten(above)
         repository = await self.bases.repository(branch.commit, over=above.shown)
-
-        def below(lowers: tuple[str, ...]) -> tuple[str, ...]:
-            # A repository of its own: what the parent's agent planted in its `.git` is not handed on.
-            return (repository, *(name for name in lowers if not is_repository(name)))
-
-        made = await self.store.fork(branch, below=below)
+        made = await self.store.fork(branch, below=lambda lowers: _over(lowers, repository))
         return made.branch if made else await self._rooted(branch)
 
     async def _rooted(self, branch: Branch) -> Branch:
@@ -257,6 +262,11 @@ class OverlayWorkspace:
 
     def _ups(self, names: Sequence[str]) -> tuple[Path, ...]:
         return tuple(self.store.layers.up(name) for name in names)
+
+
+def _over(lowers: Sequence[str], repository: str) -> tuple[str, ...]:
+    """The layers with a repository of their own: what the parent's agent planted in its `.git` is not handed on."""
+    return (repository, *_files(lowers))
 
 
 def _files(lowers: Sequence[str]) -> list[str]:
