@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from resolvent.domain.change import Change, Evidence, File
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
-from resolvent.domain.gate import Finding
+from resolvent.domain.finding import Finding
 from resolvent.domain.job import Abilities, Branch, Job, JobExit, Kept, Reply, Session, Task, Usage
 from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.domain.subject import Comment, Issue, PullRequest, RequiredCheck

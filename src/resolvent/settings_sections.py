@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from resolvent.domain.gate import Policy
 from resolvent.domain.model import Value
+from resolvent.domain.policy import Policy
 from resolvent.domain.prices import Price
 
 BUILT_IN = ("claude", "codex")

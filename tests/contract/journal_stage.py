@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from resolvent.domain.change import Change, Check, Evidence, Expect, File
-from resolvent.domain.gate import Finding
+from resolvent.domain.finding import Finding
 from resolvent.domain.record import AgentChoice, EffectRow, Frozen, JobRow, RunRow, StepRow
 from resolvent.domain.subject import Issue
 from resolvent.domain.verdicts import Claim

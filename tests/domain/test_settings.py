@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from resolvent.domain.gate import Policy
+from resolvent.domain.policy import Policy
 from resolvent.domain.record import AgentChoice
 from resolvent.errors import ConfigError
 from resolvent.settings import (

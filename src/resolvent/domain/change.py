@@ -133,6 +133,8 @@ class Evidence(Value):
     nth: int = 1
     execution: Execution
     signature: str = ""
+    # Whether it executed one of the lines that were watched; empty when none were.
+    reached: Literal["", "yes", "no", "unknown"] = ""
     # The end of what it printed, recorded so that a replay can quote it.
     tail: str = ""
 

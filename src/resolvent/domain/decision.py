@@ -9,6 +9,8 @@ class Question(Value):
     key: str
     text: str
     choices: tuple[str, ...]
+    # The choices that nobody may take without saying why.
+    explained: tuple[str, ...] = ()
 
 
 class Choice(Value):

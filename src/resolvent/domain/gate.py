@@ -1,102 +1,15 @@
 """The only decision: is this one change open to be landed, and if not, why."""
 
-from typing import Literal
+from collections.abc import Iterable
 
-from pydantic import Field
+from pydantic import model_validator
 
-from resolvent.domain.change import Change, Check, Evidence, Execution
+from resolvent.domain.change import Change, Check, Evidence
+from resolvent.domain.finding import Finding
 from resolvent.domain.model import Value
+from resolvent.domain.policy import Policy
 from resolvent.domain.subject import RequiredCheck
-from resolvent.domain.verdicts import Claim, Origin, Scope, Triage
 from resolvent.errors import StrayEvidence
-
-
-class Policy(Value):
-    """What a maintainer decided once for every run."""
-
-    max_fix_rounds: int = Field(default=5, ge=0, le=100)
-    merge: Literal["never", "ask", "auto"] = "never"
-    require_reproducer: bool = False
-    reproduce_runs: int = Field(default=2, ge=1, le=20)
-    exec_surface: Literal["ask", "allow"] = "ask"
-    # A reviewer whose model is of the author's family overlooks what the author overlooked.
-    same_family: Literal["allow", "warn", "refuse"] = "warn"
-    ci_required: bool = True
-    ci_wait: float = Field(default=1800.0, ge=0)
-    status_comments: bool = True
-
-
-class Finding(Value):
-    """A claim with its evidence, severity and triage."""
-
-    id: str
-    claim: Claim
-    valid: bool | None = None
-    origin: Origin = "unknown"
-    basis: Literal["executed", "argued"] = "argued"
-    on_head: Execution | None = None
-    on_base: Execution | None = None
-    own_failure: bool = False
-    scope: Scope | None = None
-    difficulty: Literal["S", "M", "L"] | None = None
-    risk: Literal["low", "med", "high"] | None = None
-    rationale: str = ""
-    created_in_round: int = 0
-    issue: str = ""
-
-    @property
-    def settled(self) -> bool:
-        """Shown to be nothing: no verifier needs to look at it."""
-        return self.valid is False
-
-
-def executed(finding: Finding, *, head: Evidence, base: Evidence | None, own_signature: str = "") -> Finding:
-    """What two executions say of a claim; nobody may overrule them later."""
-    seen = finding.model_copy(update={"on_head": head.execution, "on_base": base.execution if base else None})
-    if head.execution == "PASSED":
-        return seen.model_copy(
-            update={"valid": False, "basis": "executed", "rationale": "its reproducer passes on this commit"}
-        )
-    if head.execution != "SHOWN":
-        return seen
-    origin: Origin = "introduced"
-    if base is None or base.execution == "FLAKY":
-        origin = "unknown"
-    elif base.execution == "SHOWN" and base.signature == head.signature:
-        origin = "pre_existing"
-    own = bool(own_signature) and head.signature == own_signature
-    return seen.model_copy(update={"valid": True, "basis": "executed", "origin": origin, "own_failure": own})
-
-
-def triaged(finding: Finding, word: Triage | None) -> Finding:
-    """Add a verifier's word; an executed validity or origin stays what was executed."""
-    if finding.settled:
-        return finding.model_copy(update={"scope": "INVALID_OR_ALREADY_FIXED"})
-    valid = finding.valid if finding.basis == "executed" else (word.valid if word else False)
-    origin = finding.origin if finding.origin != "unknown" else (word.origin if word else "unknown")
-    scope = _scope(finding, word, valid=bool(valid), origin=origin)
-    return finding.model_copy(
-        update={
-            "valid": valid,
-            "origin": origin,
-            "scope": scope,
-            "difficulty": word.difficulty if word else None,
-            "risk": word.risk if word else None,
-            "rationale": word.rationale if word else "the verifier did not place it in scope",
-        }
-    )
-
-
-def _scope(finding: Finding, word: Triage | None, *, valid: bool, origin: Origin) -> Scope:
-    if not valid:
-        return "INVALID_OR_ALREADY_FIXED"
-    chosen = word.scope if word else None
-    if finding.own_failure or (finding.basis == "executed" and origin == "introduced"):
-        return "FIX_IN_THIS_PR"
-    if chosen in ("FIX_IN_THIS_PR", "DEFER_CREATE_ISSUE"):
-        return chosen
-    # Shown, old, and the verifier would not say: P0 is fixed here, the rest is tracked.
-    return "FIX_IN_THIS_PR" if finding.claim.severity == "P0" else "DEFER_CREATE_ISSUE"
 
 
 class Gate(Value):
@@ -112,8 +25,21 @@ class Gate(Value):
         return not self.reasons
 
 
+class Reverted(Value):
+    """What checks say of a change with its fix taken out: of another commit, and so of another type than evidence."""
+
+    of: str
+    without: Change
+    evidence: tuple[Evidence, ...]
+
+    @model_validator(mode="after")
+    def about_one_commit(self) -> "Reverted":
+        _about(self.without.commit, (item.on for item in self.evidence))
+        return self
+
+
 class Judged(Value):
-    """Everything the gate looks at, about one commit."""
+    """Everything the gate looks at, about one commit; evidence about another cannot even be put in."""
 
     change: Change
     checks: tuple[Check, ...] = ()
@@ -122,21 +48,43 @@ class Judged(Value):
     required: tuple[RequiredCheck, ...] = ()
     flaky: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    # Where the pull request's head is now; empty when nobody looked.
+    head: str = ""
+    changed_lines: int = 0
+    reverted: Reverted | None = None
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def about_one_commit(self) -> "Judged":
+        _about(self.change.commit, (item.on for item in self.evidence))
+        _about(self.change.commit, (item.commit for item in self.required))
+        _about(self.change.commit, (item.commit for item in self.findings if item.commit))
+        _about(self.change.commit, (self.reverted.of,) if self.reverted else ())
+        return self
+
+
+def _about(commit: str, said: Iterable[str]) -> None:
+    for other in said:
+        if other != commit:
+            raise StrayEvidence(f"evidence about {other[:10]} offered for {commit[:10]}")
 
 
 def judge(case: Judged, policy: Policy) -> Gate:
-    """Decide; evidence about another commit is refused loudly."""
-    _same_commit(case)
+    """Decide over one commit; each reason begins with the rule that it comes from."""
     reasons = [
+        *_moved(case),
         *_failed_checks(case),
         *(
-            f"finding {item.id} ({item.claim.severity}) must be fixed here: {item.claim.title}"
+            f"finding {item.id} ({item.rule or item.claim.severity}) must be fixed here: {item.claim.title}"
             for item in case.findings
             if item.scope == "FIX_IN_THIS_PR"
         ),
         *(f"finding {item.id} was not triaged" for item in case.findings if item.scope is None and not item.settled),
         *(_red_checks(case) if policy.ci_required else ()),
         *(f"does not merge cleanly onto the current base: {path}" for path in case.conflicts),
+        *_unreached(case),
+        *_without_the_fix(case),
+        *_too_large(case, policy),
     ]
     # The passing reproducer of a false alarm proves nothing of the change: only what was asked for counts.
     reproduced = any(
@@ -145,13 +93,39 @@ def judge(case: Judged, policy: Policy) -> Gate:
     notes = ["nothing was executed to prove this change: argued"] if not reproduced else []
     if not case.required:
         notes.append("the forge names no required checks")
-    return Gate(change=case.change, reasons=tuple(reasons), notes=tuple(notes), argued=not reproduced)
+    return Gate(change=case.change, reasons=tuple(reasons), notes=(*notes, *case.notes), argued=not reproduced)
 
 
-def _same_commit(case: Judged) -> None:
-    for said in (*(item.on for item in case.evidence), *(item.commit for item in case.required)):
-        if said != case.change.commit:
-            raise StrayEvidence(f"evidence about {said[:10]} offered for {case.change.commit[:10]}")
+def _moved(case: Judged) -> list[str]:
+    if case.head in ("", case.change.commit):
+        return []
+    return [f"head moved: the pull request is at {case.head[:10]}, and {case.change} was judged"]
+
+
+def _unreached(case: Judged) -> list[str]:
+    return [
+        f"unreached: {item.check.name} passes without executing a line that the change wrote"
+        for item in case.evidence
+        if item.reached == "no" and item.passed
+    ]
+
+
+def _without_the_fix(case: Judged) -> list[str]:
+    """With the fix taken out, whatever is to prove it must fail again."""
+    said = case.reverted.evidence if case.reverted else ()
+    return [
+        f"revert check: {item.check.name} says {item.execution} also without the fix, so it does not test it"
+        for item in said
+        if item.execution != "SHOWN"
+    ]
+
+
+def _too_large(case: Judged, policy: Policy) -> list[str]:
+    if case.changed_lines <= policy.max_changed_lines:
+        return []
+    return [
+        f"too large: {case.changed_lines} changed lines, and policy.max_changed_lines is {policy.max_changed_lines}"
+    ]
 
 
 def _failed_checks(case: Judged) -> list[str]:
@@ -165,7 +139,9 @@ def _failed_checks(case: Judged) -> list[str]:
             reasons.append(f"{check.name} was not executed on this commit")
         elif not all(item.passed for item in seen):
             worst = next(item for item in seen if not item.passed)
-            reasons.append(f"{check.name} failed: exit {worst.exit}, {worst.execution}")
+            passed = sum(item.passed for item in seen)
+            how = f"FLAKY: passed {passed} of {len(seen)} times" if passed else worst.execution
+            reasons.append(f"{check.name} failed: exit {worst.exit}, {how}")
     return reasons
 
 

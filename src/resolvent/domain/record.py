@@ -3,9 +3,9 @@
 from typing import Any, Literal
 
 from resolvent.domain.change import Change
-from resolvent.domain.gate import Policy
 from resolvent.domain.job import Limits, Usage
 from resolvent.domain.model import Value
+from resolvent.domain.policy import Policy
 from resolvent.domain.prices import Price
 from resolvent.domain.subject import Issue, PullRequest
 

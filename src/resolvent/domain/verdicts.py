@@ -167,3 +167,9 @@ class Verification(Value):
         if len(set(names)) != len(names):
             raise ValueError("each finding is triaged once")
         return self
+
+
+class Variants(Value):
+    """Other ways to show the problem of an issue, from somebody who has not seen what was changed."""
+
+    reproducers: tuple[Reproducer, ...] = Field(max_length=MAX_CLAIMS)

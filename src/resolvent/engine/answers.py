@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from resolvent.domain.job import Reply
 from resolvent.domain.model import Value
-from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Verification
+from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Variants, Verification
 from resolvent.engine.blocks import Section, explained, items, keyed, reproducer, sections, validated
 from resolvent.engine.forms import SHAPES, WORDS
 from resolvent.engine.transcript import Told, clean, final, speaks
@@ -122,6 +122,17 @@ def _review(told: Told) -> dict[str, Any]:
     return {"verdict": told.token, "claims": claims}
 
 
+def _variants(told: Told) -> dict[str, Any]:
+    found = []
+    if "VARIANTS" in told.blocks:
+        for item in items(told.blocks["VARIANTS"], start="Variant", keys=("reproducer",)):
+            how = _reproduced(item)
+            if "reproducer" not in how:
+                raise MalformedAnswer("every variant has a reproducer")
+            found.append(how["reproducer"])
+    return {"reproducers": found}
+
+
 def _verification(told: Told) -> dict[str, Any]:
     triage = []
     if "IN_SCOPE_P0_P1" in told.blocks:
@@ -158,4 +169,5 @@ _FIELDS: dict[type[Value], Callable[[Told], dict[str, Any]]] = {
     Fix: _fix,
     Review: _review,
     Verification: _verification,
+    Variants: _variants,
 }

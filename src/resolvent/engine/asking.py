@@ -6,10 +6,13 @@ from itertools import count
 
 from resolvent.domain.events import AgentParked
 from resolvent.domain.job import Branch, Session
+from resolvent.domain.record import JobRow
+from resolvent.engine.requests import revive
 from resolvent.engine.turns import Taken, Talk, Turn, take, where
 from resolvent.engine.world import World
-from resolvent.errors import AgentBusy, AgentFailed, AgentStuck, ResolventError
+from resolvent.errors import AgentBusy, AgentFailed, AgentStuck, BudgetSpent, JobLost, KeyRefused, ResolventError
 
+CUT_SHORT = (AgentBusy, BudgetSpent, JobLost, KeyRefused)
 INTERRUPTED = (
     "You were interrupted while you worked on this, and nothing of your last turn was taken. What you had done is "
     "still here: look at it, finish what was asked of you, and give the whole answer.\n"
@@ -77,19 +80,30 @@ class _LeftOff:
 
 
 async def _interrupted(world: World, talk: Talk) -> _LeftOff | None:
-    """Where the last attempt was lost, if its agent can go on from there."""
+    """Where the last attempt was cut short, if its agent can go on from there."""
     request = talk.request
     if request.attempt == 1 or not talk.agent.abilities.resume:
         return None
-    before = request.model_copy(update={"attempt": request.attempt - 1})
-    jobs = await world.journal.jobs(request.run)
-    lost = [row for row in jobs if row.step == before.id and row.state == "lost" and row.agent == talk.choice.name]
+    attempts = (request.model_copy(update={"attempt": attempt}) for attempt in range(1, request.attempt))
+    before = {attempt.id: attempt for attempt in attempts}
+    # An attempt that could not even begin has no jobs: what went before it is still where the agent was.
+    jobs = [row for row in await world.journal.jobs(request.run) if row.step in before]
+    row = next((row for row in reversed(jobs) if row.agent == talk.choice.name), None)
     branches = {branch.id: branch for branch in await world.journal.branches(request.run)}
-    if not lost or lost[-1].branch not in branches:
+    if row is None or row.branch not in branches or not await _cut_short(world, row):
         return None
-    row = lost[-1]
-    name = row.id.removeprefix(f"{before.file_name}.")
-    return await _left_off(world, replace(talk, request=before), Turn(branches[row.branch], "", name, row.private))
+    asked = before[row.step]
+    name = row.id.removeprefix(f"{asked.file_name}.")
+    return await _left_off(world, replace(talk, request=asked), Turn(branches[row.branch], "", name, row.private))
+
+
+async def _cut_short(world: World, row: JobRow) -> bool:
+    """Its agent did nothing wrong: it was lost, or its money, its key or its model's patience was over."""
+    if row.state == "lost":
+        return True
+    (step,) = [step for step in await world.journal.steps(row.run) if step.id == row.step]
+    failed = (step.result or {}).get("error")
+    return failed is not None and isinstance(revive(failed), CUT_SHORT)
 
 
 async def _left_off(world: World, talk: Talk, turn: Turn) -> _LeftOff | None:

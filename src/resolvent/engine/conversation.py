@@ -27,6 +27,7 @@ ANSWERS: dict[str, type[Value]] = {
         verdicts.Fix,
         verdicts.Review,
         verdicts.Verification,
+        verdicts.Variants,
     )
 }
 

@@ -1,7 +1,7 @@
 """The token grammar: which tokens each verdict has, what belongs to them, and how agents are told."""
 
 from resolvent.domain.model import Value
-from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Verification
+from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Variants, Verification
 from resolvent.engine.transcript import Form, Shape
 
 PULL_REQUEST = ("PR_URL", "PR_NUMBER", "PR_HEAD_BRANCH")
@@ -29,6 +29,7 @@ SHAPES: dict[type[Value], Shape] = {
     Verification: Shape(
         {"NO_IN_SCOPE_P0_P1": Form(), "IN_SCOPE_P0_P1": Form(block="IN_SCOPE_P0_P1")}, asides=("TRIAGE",)
     ),
+    Variants: Shape({"NO_VARIANTS": Form(), "VARIANTS": Form(block="VARIANTS")}),
 }
 
 _RULES = """\
@@ -90,4 +91,12 @@ keys, each on a line of its own: `- Validity:` valid, invalid or already_fixed; 
 pre-existing or unknown; `- Difficulty:` S, M or L; `- Risk:` low, med or high; `- Scope:` is FIX_IN_THIS_PR,
 DEFER_CREATE_ISSUE or INVALID_OR_ALREADY_FIXED; `- Rationale:` why. Indent the further lines of a value by two
 spaces. What is not valid is INVALID_OR_ALREADY_FIXED, and only that is.""",
+    Variants: f"""\
+{_RULES}
+- If you can show the problem in other ways: a line reading `VARIANTS`, then a line reading `BEGIN_VARIANTS`, then
+  the variants, and at last a line reading `END_VARIANTS` and nothing else.
+- If there is no other way: a line reading `NO_VARIANTS` and nothing else.
+Each variant begins with `- Variant:` and, in a few words, what is different in it, and goes on with the key
+`- reproducer:` on a line of its own. Nothing else may stand between.
+{_REPRODUCER}""",
 }

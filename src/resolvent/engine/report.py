@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from resolvent.domain.change import Evidence, File
-from resolvent.domain.gate import Finding
+from resolvent.domain.finding import Finding
 from resolvent.domain.job import Usage
 from resolvent.domain.model import Value
 from resolvent.domain.outcome import Ended

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from resolvent.domain.change import Change, Check, Evidence
 from resolvent.domain.decision import Question
 from resolvent.domain.events import DecisionAsked, Event, StepRetried
-from resolvent.domain.gate import Finding
+from resolvent.domain.finding import Finding
 from resolvent.domain.job import Branch
 from resolvent.domain.model import Value
 from resolvent.domain.record import Frozen, RunRow

@@ -8,7 +8,8 @@ from typing import Any
 from resolvent.domain.change import Change, Check, Evidence
 from resolvent.domain.decision import Question
 from resolvent.domain.events import FindingTriaged, GateJudged
-from resolvent.domain.gate import Finding, Gate, Judged, executed, judge, triaged
+from resolvent.domain.finding import Finding, executed, triaged
+from resolvent.domain.gate import Gate, Judged, judge
 from resolvent.domain.outcome import Argued, Declined, Escalated, Merged, Outcome, Proven
 from resolvent.domain.subject import PullRequest, Reported, RequiredCheck
 from resolvent.domain.verdicts import Analysis, Claim, Fix, Implementation, Review, Verification
@@ -176,7 +177,7 @@ async def executed_claims(
     """Each claim with a reproducer is run on the change, which printed this, and on the base, in forks of their own."""
 
     async def one(number: int, claim: Claim) -> tuple[Finding, str]:
-        finding = Finding(id=f"F{number}", claim=claim, created_in_round=work.round)
+        finding = Finding(id=f"F{number}", claim=claim, commit=work.change.commit, found_in_round=work.round)
         if claim.reproducer is None:
             return finding, ""
         check = Check.reproducing(claim.reproducer, f"reproducer {finding.id}")
@@ -314,7 +315,7 @@ async def assess(run: Run, work: Work) -> Assessment:
         change=work.change,
         checks=checks,
         evidence=tuple(evidence),
-        findings=tuple(finding for finding in work.findings if finding.created_in_round == work.round),
+        findings=tuple(finding for finding in work.findings if finding.found_in_round == work.round),
         required=required,
         flaky=flaky,
         conflicts=tuple(seen["conflicts"]),

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from resolvent.domain.change import Change, Check
-from resolvent.domain.gate import Finding, Gate, Judged
+from resolvent.domain.finding import Finding
+from resolvent.domain.gate import Gate, Judged
 from resolvent.domain.record import Frozen
 from resolvent.domain.subject import Issue, PullRequest, RequiredCheck
 from resolvent.playbooks.work import Note, Work

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from resolvent.domain.change import Change, Check, Evidence, Reproducer, agreed
-from resolvent.domain.gate import Finding, Gate
+from resolvent.domain.finding import Finding
+from resolvent.domain.gate import Gate
 from resolvent.domain.job import Branch
 from resolvent.domain.outcome import Escalated
 from resolvent.domain.subject import PullRequest

@@ -12,7 +12,7 @@ from resolvent.adapters.journal.store import Connection, Store
 from resolvent.domain.change import Evidence
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
-from resolvent.domain.gate import Finding
+from resolvent.domain.finding import Finding
 from resolvent.domain.job import Branch, Usage
 from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.errors import NotFound, UsageError
@@ -156,10 +156,10 @@ class StoredJournal:
         return tuple(value_of(EffectRow, row, "result") for row in await self.store.read(queries.EFFECTS, run=run))
 
     async def ask(self, run: str, question: Question, *, at: float) -> Decision:
-        choices = document(question.choices)
+        offered = {"choices": document(question.choices), "explained": document(question.explained)}
 
         def work(connection: Connection) -> Decision:
-            connection.write(queries.ASK, run=run, key=question.key, text=question.text, choices=choices, at=at)
+            connection.write(queries.ASK, run=run, key=question.key, text=question.text, **offered, at=at)
             return decision_of(connection.read(queries.DECISION, run=run, key=question.key)[0])
 
         return await self.store.transaction(work)
@@ -172,11 +172,16 @@ class StoredJournal:
             asked = connection.read(queries.DECISION, run=run, key=key)
             if not asked:
                 raise NotFound(f"run {run} did not ask {key!r}", hint=f"resolvent show {run}")
-            choices = decision_of(asked[0]).question.choices
-            if choice.answer not in choices:
-                offered = ", ".join(choices)
+            question = decision_of(asked[0]).question
+            if choice.answer not in question.choices:
+                offered = ", ".join(question.choices)
                 raise UsageError(
                     f"{choice.answer!r} is not offered; choose one of: {offered}", hint=f"resolvent show {run}"
+                )
+            if choice.answer in question.explained and not choice.reason.strip():
+                raise UsageError(
+                    f"{choice.answer!r} needs a reason, which will be posted",
+                    hint=f"resolvent decide {run} {choice.answer} --reason '…'",
                 )
             fresh = connection.write(queries.DECIDE, run=run, key=key, **dict(choice))
             decision = decision_of(connection.read(queries.DECISION, run=run, key=key)[0])

@@ -122,10 +122,10 @@ WHERE excluded.state = 'done' OR effects.state = 'intended'
 """
 EFFECTS = "SELECT id, run, kind, target, marker, state, result FROM effects WHERE run = :run ORDER BY place"
 
-_DECISION_COLUMNS = "run, key, text, choices, answer, answered_by, reason, asked_at, answered_at"
+_DECISION_COLUMNS = "run, key, text, choices, explained, answer, answered_by, reason, asked_at, answered_at"
 ASK = """
-INSERT INTO decisions (run, key, text, choices, answered_by, reason, asked_at)
-VALUES (:run, :key, :text, :choices, '', '', :at)
+INSERT INTO decisions (run, key, text, choices, explained, answered_by, reason, asked_at)
+VALUES (:run, :key, :text, :choices, :explained, '', '', :at)
 ON CONFLICT (run, key) DO NOTHING
 """
 DECISION = f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE run = :run AND key = :key"

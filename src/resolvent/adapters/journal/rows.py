@@ -34,7 +34,12 @@ def decision_of(row: Row) -> Decision:
     """A row of the decisions table."""
     return Decision(
         run=row["run"],
-        question=Question(key=row["key"], text=row["text"], choices=json.loads(row["choices"])),
+        question=Question(
+            key=row["key"],
+            text=row["text"],
+            choices=json.loads(row["choices"]),
+            explained=json.loads(row["explained"]),
+        ),
         answer=row["answer"],
         by=row["answered_by"],
         reason=row["reason"],

@@ -108,4 +108,6 @@ _JOBS_OF_AGENTS = (
     "CREATE INDEX jobs_by_time ON jobs (at)",
 )
 
-SCHEMAS: Sequence[Sequence[str]] = (_FIRST, _JOBS_OF_AGENTS)
+_EXPLAINED_CHOICES = ("ALTER TABLE decisions ADD COLUMN explained TEXT NOT NULL DEFAULT '[]'",)
+
+SCHEMAS: Sequence[Sequence[str]] = (_FIRST, _JOBS_OF_AGENTS, _EXPLAINED_CHOICES)
