@@ -9,7 +9,7 @@ READY := .venv/.ready
 AGENTS := .venv/.agents
 ARGS ?=
 
-.PHONY: help setup demo test check lint types layers docs docs-current tests bench soak lock format clean
+.PHONY: help setup agents demo test check lint types layers docs docs-current tests bench soak lock format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +19,8 @@ setup: $(READY)  ## the virtual environment, from requirements.lock; the other t
 $(READY): requirements.lock pyproject.toml scripts/setup
 	@PYTHON="$(PYTHON)" scripts/setup
 
-# The real claude, codex and goose, for the tests alone.
+agents: $(AGENTS)  ## the agents themselves: claude and codex (700 MB) and, where there is npm, goose (315 MB)
+
 $(AGENTS): $(READY) requirements-agents.lock
 	@PYTHON="$(PYTHON)" scripts/setup agents
 	@scripts/npm-agents

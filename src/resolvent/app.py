@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resolvent.domain.decision import Choice, Decision
+from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.entry import Entry
 from resolvent.domain.events import DecisionMade, Recorded
-from resolvent.domain.record import Frozen, RunRow, StepRow
+from resolvent.domain.kinship import Player, akin
+from resolvent.domain.record import Frozen, RunRow, StepRow, stand_ins
 from resolvent.domain.subject import Issue, PullRequest
 from resolvent.errors import ConfigError, HeadMoved, NotFound, UsageError
 from resolvent.ports import Clock
-from resolvent.settings import ROLES, agent_choice, agent_fallbacks
+from resolvent.settings import ROLES, Role, agent_choice, agent_fallbacks
 from resolvent.wiring import Home
 
 COPIED_VERBS = ("ask", "edit", "check")
@@ -27,6 +28,8 @@ class Submission:
     playbook: str = "resolve"
     base: str = ""
     design_comment: str = ""
+    # A design is drafted and reviewed before anything is analysed.
+    design_first: bool = False
     unsafe: bool = False
     run: str = ""
 
@@ -51,6 +54,7 @@ class App:
 
     async def submit(self, asked: Submission) -> tuple[RunRow, tuple[str, ...]]:
         """Freeze the inputs, claim the subject and queue the run; also returns warnings for the person."""
+        _designable(asked)
         # Nothing is queued that could not be confined: never silently weaker.
         await self.home.require_walls(unsafe=asked.unsafe)
         forge, journal = await self.home.forge(), await self.home.journal()
@@ -105,18 +109,31 @@ class App:
             prompts=collect(self.home.repository),
             design_comment=comment,
             design_comment_url=asked.design_comment,
+            design_first=asked.design_first,
             unsafe=asked.unsafe,
         )
 
     def _kinship(self, inputs: Frozen) -> tuple[str, ...]:
-        """What to say of a reviewer of the author's family; ConfigError where policy refuses one."""
-        writer, reader = (self.home.agent(inputs.agents[role]) for role in ("writer", "reader"))
-        if writer.family != reader.family or inputs.policy.same_family == "allow":
+        """What to say of a reviewer of the author's family; ConfigError where policy refuses one.
+
+        Whoever may take the place of either counts as well.
+        """
+        if inputs.policy.same_family == "allow":
             return ()
-        said = f"{reader.name} reviews what {writer.name} writes, and both are of the family {writer.family}"
-        if inputs.policy.same_family == "refuse":
-            raise ConfigError(said, hint='set agents.reader to another, or policy.same_family = "warn"')
-        return (f"{said}: it may overlook the same things",)
+        writers, readers = self._players(inputs, "writer"), self._players(inputs, "reader")
+        said = akin(writers, readers)
+        if said and inputs.policy.same_family == "refuse":
+            raise ConfigError(
+                said[0], hint='set agents.reader or a fallback to another, or policy.same_family = "warn"'
+            )
+        return tuple(f"{one}: it may overlook the same things" for one in said)
+
+    def _players(self, inputs: Frozen, role: Role) -> tuple[Player, ...]:
+        agents = [self.home.agent(one) for one in stand_ins(inputs.agents[role], inputs.fallbacks)]
+        return tuple(
+            Player(name=one.name, family=one.family, instead_of=agents[0].name if at else "")
+            for at, one in enumerate(agents)
+        )
 
     async def _subject(self, entry: Entry) -> tuple[Issue, PullRequest | None]:
         forge = await self.home.forge()
@@ -186,17 +203,22 @@ class App:
     async def decide(self, id: str, choice: str, *, by: str, reason: str = "") -> Decision:
         """Answer the open question of a waiting run and queue it again."""
         journal, row = await self.home.journal(), await self.run(id)
+        question = await self.question(row)
+        now, key = self.home.clock.now(), question.key
+        decision = await journal.decide(row.id, key, Choice(answer=choice, by=by, reason=reason, at=now))
+        await journal.tell(row.id, DecisionMade(key=key, answer=choice, by=by), at=now, key=f"made:{key}")
+        return decision
+
+    async def question(self, row: RunRow) -> Question:
+        """What a run waits for a person to answer; UsageError when it asks nothing."""
+        journal = await self.home.journal()
         if row.state == "ended":
             raise UsageError(f"{row.id} has ended: {row.outcome}", hint=f"resolvent show {row.id}")
         questions = [item.question for item in await journal.decisions(row.id) if item.answer is None]
         if not questions:
             raise UsageError(f"{row.id} asks nothing", hint=f"resolvent show {row.id}")
         # The one it waits at; an older one may be open that it will not come to again.
-        question = next((asked for asked in questions if asked.key == row.reason), questions[0])
-        now, key = self.home.clock.now(), question.key
-        decision = await journal.decide(row.id, key, Choice(answer=choice, by=by, reason=reason, at=now))
-        await journal.tell(row.id, DecisionMade(key=key, answer=choice, by=by), at=now, key=f"made:{key}")
-        return decision
+        return next((asked for asked in questions if asked.key == row.reason), questions[0])
 
     async def merge(self, reference: str, *, expect: str = "") -> PullRequest:
         """Merge a pull request at a head that a run judged and found open, or at the commit a person names."""
@@ -229,6 +251,7 @@ class App:
         if refresh:
             await (await self.home.forge()).sync(self.home.repository)
             inputs = await self._freeze(_submission_of(row))
+            self._kinship(inputs)
         for step in _to_try_again(row, await journal.steps(row.id)):
             await journal.raise_attempt(row.id, step.key, beyond=step.attempt)
         await journal.withdraw(row.id, "stop")
@@ -265,6 +288,15 @@ class App:
         return new
 
 
+def _designable(asked: Submission) -> None:
+    """A design is made for an issue, and made once."""
+    wanted = asked.design_first or asked.playbook == "design"
+    if wanted and asked.entry.kind == "pull":
+        raise UsageError("a design is made for an issue, not for a pull request", hint="resolvent design 42")
+    if wanted and asked.design_comment:
+        raise UsageError("a design is made, or given by its comment, not both", hint="resolvent resolve 42 --design")
+
+
 def _subjects(inputs: Frozen) -> tuple[str, ...]:
     """What a run claims from its start: its issue, and the pull request it was given."""
     given = (inputs.issue, inputs.pull_request)
@@ -286,8 +318,11 @@ def _submission_of(row: RunRow) -> Submission:
     if not pull and issue.number is None:
         raise UsageError("a run that came from a file cannot be refreshed", hint="resolvent resolve --file …")
     entry = Entry(kind="pull" if pull else "issue", reference=str(pull.number if pull else issue.number))
-    given = row.inputs.design_comment_url
-    unsafe = row.inputs.unsafe
     return Submission(
-        entry=entry, playbook=row.playbook, base=row.inputs.base_branch, design_comment=given, unsafe=unsafe
+        entry=entry,
+        playbook=row.playbook,
+        base=row.inputs.base_branch,
+        design_comment=row.inputs.design_comment_url,
+        design_first=row.inputs.design_first,
+        unsafe=row.inputs.unsafe,
     )

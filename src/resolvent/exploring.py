@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from resolvent.adapters.agents.command import PlainListener
+from resolvent.adapters.agents.words import Printed, joined
 from resolvent.adapters.journal.lock import DaemonLock
 from resolvent.adapters.workspace.explorations import Explorations, new_names
 from resolvent.domain.change import Change
@@ -14,6 +16,7 @@ from resolvent.domain.exploration import Exploration, Refusal
 from resolvent.errors import NotFound, ResolventError, UsageError, classes
 from resolvent.exploring_ground import Ground, Traces, branch_of, nothing, require_files, sweep
 from resolvent.exploring_work import ExplorationWorker
+from resolvent.ports import Listener
 from resolvent.settings import agent_named
 from resolvent.wiring import Home
 
@@ -29,8 +32,6 @@ ALIASES = {"claude_code": "claude"}
 BASES = ("", "base", "HEAD")
 # Where a box shows the workspace: agents tell such paths to whoever reads them.
 INSIDE = "/workspace/"
-# The bytes of UTF-8 that begin no character.
-_INNER = bytes(range(0x80, 0xC0))
 
 
 @dataclass(frozen=True)
@@ -127,14 +128,27 @@ class Explorer:
         return await self._table.list(project=project, status=status, limit=limit)
 
     async def output(self, named: str, *, characters: int = MAX_CHARACTERS) -> str:
-        """The last of what its agents printed, one prompt after the other: there they say what came of it."""
+        """The last of what its agents said, one prompt after the other: there they say what came of it.
+
+        Of a program that prints events these are its words, with a line for each tool it called.
+        """
         row = await self._table.find(named)
+        failed, listener = row.status == "failed", self._listener(row)
         files = [self._ground.jobs.output(row.job(position)) for position in range(len(row.prompts))]
-        if row.status != "failed":
-            return await asyncio.to_thread(_text, files, characters)
-        files = files[: row.position + 1]
-        text = await asyncio.to_thread(_text, [*files, files[-1].with_name("errors")], characters)
+        if not failed:
+            return await asyncio.to_thread(joined, [Printed(file, listener) for file in files], characters)
+        printed = [Printed(file, listener, beside=True) for file in files[: row.position + 1]]
+        text = await asyncio.to_thread(joined, [*printed, Printed(printed[-1].path.with_name("errors"))], characters)
         return f"{text.rstrip()}\n{row.status_text}\n".lstrip("\n")[-characters:]
+
+    def _listener(self, row: Exploration) -> Callable[[], Listener] | None:
+        """What hears the events of its agent; None for one that prints words."""
+        try:
+            # Whatever became of its variables since: what it printed can still be read.
+            agent = self._home.agent(row.choice.model_copy(update={"env": ()}))
+        except ResolventError:
+            return None
+        return None if isinstance(agent.listener(), PlainListener) else agent.listener
 
     async def read_file(self, named: str, path: str) -> bytes:
         """A file of the branch as it is now; NotFound when there is none."""
@@ -205,6 +219,12 @@ class Explorer:
         agents = self._home.settings.agents
         name, colon, model = (asked or agents.writer).partition(":")
         known = name if name in agents.defined else ALIASES.get(name, name)
+        if known not in agents.defined:
+            there = ", ".join(sorted({*agents.defined, *ALIASES}))
+            raise NotFound(
+                f"there is no agent {name[:80]!a}; there are: {there}",
+                hint="define it in resolvent.toml, under [agents.NAME]",
+            )
         return agent_named(self._home.settings, f"{known}{colon}{model}")
 
     async def _origin(self, named: str) -> tuple[str | None, str]:
@@ -244,29 +264,3 @@ def _require_sense(asked: Asked) -> None:
         raise UsageError(f"num_branches must be between 1 and {MAX_BRANCHES}")
     if not 1 <= len(asked.prompts) <= MAX_PROMPTS or not all(prompt.strip() for prompt in asked.prompts):
         raise UsageError(f"shared_prompt_sequence must be a list of 1 to {MAX_PROMPTS} prompts, none of them empty")
-
-
-def _text(files: list[Path], characters: int) -> str:
-    """The files one after the other, each from a new line; of their end only as many characters as are wanted."""
-    pieces: list[bytes] = []
-    # No character takes more than four bytes.
-    room = 4 * characters
-    for file in reversed(files):
-        pieces.insert(0, _end_of(file, room))
-        room -= len(pieces[0])
-        if room <= 0:
-            break
-    lines = [piece if piece.endswith(b"\n") else piece + b"\n" for piece in pieces[:-1] if piece]
-    return b"".join((*lines, *pieces[-1:])).decode(errors="replace")[-characters:]
-
-
-def _end_of(file: Path, room: int) -> bytes:
-    try:
-        with file.open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(max(0, size - room))
-            piece = stream.read(room)
-            # A cut may fall inside a character: the rest of it is none.
-            return piece[:3].lstrip(_INNER) + piece[3:] if size > room else piece
-    except FileNotFoundError:
-        return b""

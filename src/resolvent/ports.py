@@ -9,6 +9,7 @@ from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
 from resolvent.domain.finding import Finding
 from resolvent.domain.job import Abilities, Branch, Job, JobExit, Kept, Reply, Session, Task, Usage
+from resolvent.domain.patch import Hunk
 from resolvent.domain.record import Due, EffectRow, Frozen, JobRow, RunRow, RunState, StepRow
 from resolvent.domain.subject import Comment, Issue, PullRequest, RequiredCheck
 from resolvent.domain.transcript import Moment
@@ -108,6 +109,24 @@ class Repository(Protocol):
     async def conflicts(self, change: Change, onto: Change) -> tuple[str, ...]:
         """The paths that do not merge cleanly; empty when all do."""
 
+    async def hunks(self, old: Change, new: Change) -> tuple[Hunk, ...]:
+        """The parts of the difference between two commits, by path and line; nothing committed has a say in it."""
+
+    async def composed(self, old: Change, new: Change, keep: Sequence[Hunk], *, onto: Change | None = None) -> Change:
+        """A commit whose tree is `old` with only these parts of `new`, on `onto` or else on `old`.
+
+        The same parts give the same commit. Where a file and a directory would have one name, what is kept wins.
+        """
+
+    async def contents(self, change: Change, paths: Sequence[str]) -> dict[str, bytes | None]:
+        """What a commit holds at each path; None for nothing, for no regular file, and for one larger than 1 MiB."""
+
+    async def blamed(self, change: Change, path: str, line: int) -> str | None:
+        """The commit that wrote that line of `change`; None when `contents` has no such line."""
+
+    async def ancestors(self, change: Change, *, limit: int) -> tuple[Change, ...]:
+        """Its first parent, that one's first parent and so on, at most so many."""
+
 
 class Workspace(Protocol):
     """Branches: copy-on-write forks of files that agents and checks may change, one job at a time."""
@@ -193,6 +212,9 @@ class Forge(Protocol):
         """All comments on `issue-N` or `pr-N`, oldest first."""
 
     async def comment(self, target: str, body: str) -> Comment: ...
+
+    async def edit_comment(self, comment: Comment, body: str) -> Comment:
+        """Let it say this instead, in its place; NotFound when it is gone."""
 
     async def comment_at(self, url: str) -> Comment:
         """The comment at that link; NotFound if unknown."""

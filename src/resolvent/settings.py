@@ -63,7 +63,8 @@ def _faults(settings: Settings) -> Iterator[tuple[Key, str]]:
         name = getattr(agents, role).partition(":")[0]
         if name not in agents.defined and (name or role != "arbiter"):
             close = difflib.get_close_matches(name, agents.defined, n=1)
-            yield ("agents", role), f"names no agent{f'; did you mean {close[0]}?' if close else ''}"
+            meant = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(sorted(agents.defined))}"
+            yield ("agents", role), (f"names {name[:80]!a}, which is no agent" if name else "names no agent") + meant
     token = settings.forge.token.removeprefix("$")
     for name, definition in agents.defined.items():
         for key, fault in _agent_faults(name, definition, token=token):
@@ -87,11 +88,6 @@ def _use(name: str, definition: AgentDefinition) -> str:
     return definition.use or (name if name in BUILT_IN else "command")
 
 
-def _that_run(defined: Mapping[str, AgentDefinition]) -> str:
-    names = [name for name, definition in defined.items() if _use(name, definition) in ("command", "scripted")]
-    return ", ".join(sorted(names)) or "none"
-
-
 def agent_choice(settings: Settings, role: Role) -> AgentChoice:
     """Who plays a role, as a run freezes it; paths of the command are those of the repository, not of a branch."""
     agents = settings.agents
@@ -104,7 +100,7 @@ def agent_named(settings: Settings, named: str) -> AgentChoice:
     name, _, model = named.partition(":")
     if name not in defined:
         raise NotFound(
-            f"there is no agent {name[:80]!a}; there are: {_that_run(defined)}",
+            f"there is no agent {name[:80]!a}; there are: {', '.join(sorted(defined)) or 'none'}",
             hint="define it in resolvent.toml, under [agents.NAME]",
         )
     definition = defined[name]

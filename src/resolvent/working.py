@@ -10,10 +10,11 @@ from resolvent.engine.playing import Playbook
 from resolvent.engine.worker import Worker, cancel_jobs
 from resolvent.engine.world import World
 from resolvent.errors import ResolventError
+from resolvent.playbooks.design import design
 from resolvent.playbooks.resolve import resolve
 from resolvent.wiring import Home
 
-PLAYBOOKS: dict[str, Playbook] = {"resolve": resolve}
+PLAYBOOKS: dict[str, Playbook] = {"resolve": resolve, "design": design}
 
 
 class Session:

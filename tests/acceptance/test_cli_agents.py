@@ -95,7 +95,7 @@ def test_doctor_names_the_command_for_what_an_agent_misses(workshop: Place) -> N
     assert "not set" in workshop("agent", "ls").out
     local.write_text(f'{local.read_text()}command = ["/nowhere/claude"]\n', encoding="utf-8")
     said = workshop("doctor")
-    assert said.code == 2 and "/nowhere/claude" in said.out and "next: pip install" in said.out
+    assert said.code == 2 and "/nowhere/claude" in said.out and "next: make agents" in said.out
 
 
 @pytest.mark.spec("A16")
@@ -112,6 +112,42 @@ def test_doctor_tells_of_a_reviewer_of_the_same_family(
         assert (
             "both are of the family anthropic" in told["agents"]["found"] and "agents.reader" in told["agents"]["fix"]
         )
+
+
+@real_agents
+def test_doctor_tells_of_a_reviewer_who_may_come_to_review_its_own_family(place: Place, model: ScriptedModel) -> None:
+    furnished(place, model, more='[policy]\nsame_family = "refuse"\n')
+    assert "agents" not in {probe["name"] for probe in place("doctor", "--json").json["probes"]}
+    sound = place("doctor", "--json")
+    local = place.project / "resolvent.local.toml"
+    local.write_text(local.read_text().replace("[agents.claude]\n", '[agents.claude]\nfallback = "codex"\n'))
+    told = place("doctor", "--json")
+    (about,) = [probe for probe in told.json["probes"] if probe["name"] == "agents"]
+    assert sound.code == 0 and told.code == 2 and about["state"] == "fault"
+    assert "codex reviews what codex (instead of claude) writes" in about["found"]
+
+
+def test_an_agent_is_tried_with_a_setting_of_the_moment(place: Place) -> None:
+    said = place("agent", "try", "shell", "hello", "--set", 'agents.shell.command=["/bin/echo","another program"]')
+    assert said.code == 0 and "another program" in said.out, said
+
+
+def test_a_role_that_names_nobody_says_whom_it_names_and_who_there_is(place: Place) -> None:
+    said = place("resolve", "1", "--set", "agents.writer=nobody")
+    assert said.code == 2 and "agents.writer names 'nobody', which is no agent; there are: " in said.err
+    assert "shell" in said.err
+
+
+@pytest.mark.parametrize("command", ["doctor", "agent ls"])
+def test_a_screen_of_eighty_columns_shows_all_of_it(place: Place, command: str) -> None:
+    local = place.project / "resolvent.local.toml"
+    local.write_text(f'{local.read_text()}[agents.claude]\ncommand = ["/nowhere/ghost"]\n', encoding="utf-8")
+    place.extra |= {"COLUMNS": "80", "NO_COLOR": "1"}
+    lines = seen_on_a_terminal(place, *command.split()).splitlines()
+    words = " ".join(" ".join(lines).split())
+    assert "there is no program '/nowhere/ghost' that can be run" in words and "…" not in words
+    assert not [line for line in lines if len(line) > 80 and "next: " not in line]
+    assert "/usr/bin:" not in words, "where a path of its own was not looked for"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
 """What a finished run shows, to people and to programs."""
 
+import asyncio
 import json
 import os
 import pty
 import subprocess
+import threading
 
 import pytest
 
+from resolvent.app import App
+from resolvent.domain.decision import Question
 from resolvent.domain.events import Recorded
 from resolvent.engine.report import OutcomeDocument
 
@@ -191,3 +195,84 @@ def test_a_check_that_fails_for_its_own_reasons_is_not_told_of_its_box(place: Pl
     local.write_text(f'{local.read_text()}[checks]\ntest = "echo wrong; false"\n', encoding="utf-8")
     said = place("resolve", "1")
     assert said.code != 0 and "sandbox.reads" not in said.out
+
+
+WAITING = r"""
+case "$RESOLVENT_STEP" in
+  analyze) cat {shared}/analyze; {analysis} ;;
+  implement) echo first words; cat {shared}/words; echo more words; cat {shared}/implement
+    echo good > value.txt; echo IMPLEMENTATION_SUCCESS ;;
+  review) cat {shared}/review; echo NO_P0_P1 ;;
+esac
+"""
+ANALYSIS = r"""printf '%s\n' VERDICT=NEED_FIX BEGIN_SOLUTION_DESIGN 'root_cause: bad' 'severity: P1' \
+  'approach: better' 'reproducer:' '```json' '{"command": "grep -q good value.txt", "expect": {"exit": 1}}' \
+  '```' END_SOLUTION_DESIGN"""
+
+
+def test_logs_are_followed_line_by_line_while_an_agent_works(place: Place) -> None:
+    gates = {name: place.shared / name for name in ("analyze", "words", "implement", "review")}
+    for gate in gates.values():
+        place.fifo(gate)
+    place.agent(WAITING.replace("{shared}", str(place.shared)).replace("{analysis}", ANALYSIS))
+    working = place.start("resolve", "1", "--json")
+    # The first agent waits already: from the second on every step begins while somebody follows.
+    first = gates["analyze"].open("w")
+    following = place.start("logs", "-f")
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        working.kill()
+        following.kill()
+
+    watchdog = threading.Timer(60, give_up)
+    watchdog.start()
+    seen: list[str] = []
+
+    def until(text: str) -> None:
+        assert following.stdout is not None
+        for line in following.stdout:
+            seen.append(line)
+            if text in line:
+                break
+        assert not late.is_set(), f"{text!r} did not come while its agent waited: {seen}"
+
+    try:
+        until("── analyze · shell · started")
+        first.close()
+        until("── implement · shell · started")
+        until("first words")
+        gates["words"].open("w").close()
+        until("more words")
+        gates["implement"].open("w").close()
+        until("── review · shell · started")
+        gates["review"].open("w").close()
+        until("NO_P0_P1")
+        assert working.wait() == 0 and following.wait() == 0
+    finally:
+        watchdog.cancel()
+        for process in (working, following):
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize("words", [("go", "on"), ("go on",), ("RUN", "go", "on"), ("RUN", "go on")])
+def test_a_choice_of_several_words_is_said_with_or_without_quotes_and_run(place: Place, words: tuple[str, ...]) -> None:
+    assert place("resolve", "1", "--merge", "ask").code == 3
+    run = place.outcome()["run"]
+
+    async def ask() -> None:
+        app = App.at(place.project, environ=place.environ)
+        journal = await app.home.journal()
+        question = Question(key="more", text="There is nothing left to spend.", choices=("go on", "stop"))
+        await journal.ask(run, question, at=0.0)
+        await journal.set_state(run, "waiting", reason="more")
+        await app.home.close()
+
+    asyncio.run(ask())
+    half = place("decide", "go", "off")
+    assert half.code == 2 and "go on, stop" in half.err
+    assert place("decide", "rdead", "go", "on").code == 4
+    said = place("decide", *(run if word == "RUN" else word for word in words))
+    assert said.code == 0 and "→ go on" in said.out, said

@@ -53,6 +53,34 @@ def test_init_finds_the_checks_of_a_project(fresh: Place, kind: str) -> None:
     assert (checks.build, checks.test, checks.smoke) == (build, test, "")
 
 
+def test_init_says_what_it_found_and_which_file_is_for_whom(fresh: Place) -> None:
+    (fresh.project / "Makefile").write_text("test:\n\ttrue\n", encoding="utf-8")
+    said = fresh("init").out
+    assert '  checks  test = "make test"\n' in said and "  forge   local: " in said
+    # Neither has a key here, whether its program is installed or not.
+    assert "\n  writer  claude: " in said and "\n  reader  codex: " in said and "ready" not in said
+    assert "git add resolvent.toml" in said and "echo /resolvent.local.toml >> .gitignore" in said
+    (fresh.project / ".gitignore").write_text("/resolvent.local.toml\n", encoding="utf-8")
+    said = fresh("init", "--force", "--example-agent", "agent.py").out
+    assert "\n  writer  example: ready\n" in said and ".gitignore" not in said
+
+
+def test_the_virtual_environment_is_never_made_with_its_own_python() -> None:
+    script = Path(__file__).parents[2] / "scripts" / "outer-python"
+    own = script.parents[1] / ".venv" / "bin"
+    if not (own / "python3").exists():
+        pytest.skip("there is no .venv: make setup")
+    for environ in (
+        {"PATH": f"{own}:{os.environ['PATH']}"},
+        {"PATH": os.environ["PATH"], "PYTHON": str(own / "python")},
+    ):
+        python = subprocess.run([script], env=environ, check=True, capture_output=True, text=True).stdout.strip()
+        prefix = subprocess.run(
+            [python, "-c", "import sys; print(sys.prefix)"], check=True, capture_output=True, text=True
+        )
+        assert Path(prefix.stdout.strip()).resolve() != own.parent.resolve()
+
+
 def test_init_never_overwrites_unless_told(fresh: Place) -> None:
     (fresh.project / "resolvent.toml").write_text("# mine\n", encoding="utf-8")
     said = fresh("init")
@@ -147,7 +175,7 @@ def test_doctor_shows_a_way_to_the_agents_that_are_used_unless_said_otherwise(fr
     told = {probe["name"]: probe for probe in fresh("doctor", "--json").json["probes"]}
     for name in ("claude", "codex"):
         assert told[f"agent {name}"]["state"] == "fault"
-        assert told[f"agent {name}"]["fix"].startswith(("export ", "pip install ")), "a program or a key is missing"
+        assert told[f"agent {name}"]["fix"].startswith(("export ", "make agents ")), "a program or a key is missing"
     assert fresh("init", "--force", "--example-agent", "agent.py").code == 0
     assert fresh("doctor").code == 0
 

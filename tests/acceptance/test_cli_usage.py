@@ -11,14 +11,17 @@ from resolvent.cli.main import GROUPS
 from .process import RESOLVENT, Place
 
 COMMANDS = (
-    "demo", "init", "doctor", "resolve", "runs", "show", "diff", "evidence", "cost", "watch", "logs", "decide",
-    "cancel", "retry", "fork", "branch", "serve", "mcp", "schema", "prove",
+    "demo", "init", "doctor", "resolve", "design", "runs", "show", "report", "diff", "evidence", "cost", "watch",
+    "logs", "decide", "cancel", "retry", "fork", "branch", "serve", "mcp", "schema", "prove",
     "issue new", "issue ls", "issue show", "issue comment", "issue close",
     "pr ls", "pr show", "pr merge", "pr check",
     "branch new", "branch run", "branch stop", "branch ls", "branch log", "branch diff", "branch cat", "branch commit",
     "branch rm", "branch gc", "agent", "agent ls", "agent try",
 )  # fmt: skip
-ON_A_RUN = ("show", "diff", "evidence", "cost", "watch", "logs", "cancel", "retry", "fork --from review", "decide yes")
+ON_A_RUN = (
+    "show", "report", "diff", "evidence", "cost", "watch", "logs", "cancel", "retry", "fork --from review",
+    "decide yes",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -162,7 +165,7 @@ def test_the_shell_completes_commands_and_runs(finished: Place) -> None:
         done = subprocess.run(RESOLVENT, env=environ, cwd=finished.project, capture_output=True, text=True, check=False)
         return done.stdout.split()
 
-    assert complete("resolvent re") == ["resolve", "retry"]
+    assert complete("resolvent re") == ["resolve", "report", "retry"]
     assert complete("resolvent show r") == [row["run"] for row in finished("runs", "--json").json]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from resolvent.domain.decision import Choice
 from resolvent.errors import ConfigError
+from resolvent.testing.demo import sample_issue
 from resolvent.testing.model import Conversation, ScriptedModel
 from resolvent.testing.model.playbook import by_step
 from resolvent.working import Session
@@ -70,24 +72,101 @@ async def test_a_job_that_was_lost_goes_on_in_its_own_session_and_files(tmp_path
     assert "seen" in seen[-1] and any("interrupted" in one.prompt for one in model.asked)
 
 
+async def answered(scene: Scene, run: str, answer: str) -> dict[str, Any]:
+    """What comes of a run after a person answered the one thing that it asked."""
+    journal = await scene.app.home.journal()
+    (asked,) = [one for one in await journal.decisions(run) if one.answer is None]
+    assert asked.question.choices == (answer, "stop"), asked.question
+    await journal.decide(run, asked.question.key, Choice(answer=answer, by="maintainer", at=0.0))
+    return await scene.go_on(run)
+
+
+def sessions_of(scene: Scene, jobs: list[Any]) -> list[str]:
+    """The session that each job says it is in."""
+    words = re.compile(r'"(?:session_id|thread_id)":\s*"([0-9a-f-]{36})"')
+    return [words.findall(scene.app.home.jobs().output(job.id).read_text())[0] for job in jobs]
+
+
 @real_agents
 async def test_a_run_that_spent_its_money_asks_before_it_spends_more(tmp_path: Path) -> None:
-    dear = {"usage": {"in": 100_000, "out": 10_000}}
-    steps = [{"bash": "ls", **dear}, {"structured": NOTHING_TO_DO, **dear}]
-    with ScriptedModel(by_step({"analyze": steps})) as model:
+    dear, cheap = {"usage": {"in": 100_000, "out": 10_000}}, {"usage": {"in": 20_000, "out": 0}}
+    heard: list[Conversation] = []
+
+    def play(conversation: Conversation, step: int) -> dict[str, Any]:
+        heard.append(conversation)
+        if conversation.turns == 1:
+            return {"bash": "echo seen > seen.txt", **dear}
+        return {"bash": "cat seen.txt", **cheap} if step == 0 else {"structured": NOTHING_TO_DO, **cheap}
+
+    with ScriptedModel(by_step({"analyze": play})) as model:
         scene = await staged(tmp_path, model, "limits.cost_usd = 0.6", roles=("claude", "claude"))
         document = await scene.resolve()
-        run, journal = document["run"], await scene.app.home.journal()
-        (asked,) = [one for one in await journal.decisions(run) if one.answer is None]
+        run = document["run"]
         warned = await scene.events(run, "budget_warned")
-        before = len(model.asked)
-        await journal.decide(run, asked.question.key, Choice(answer="go on", by="maintainer", at=0.0))
-        await scene.go_on(run)
-        spent = sum(job.usage.usd for job in await jobs_of(scene, run))
+        (first,) = await jobs_of(scene, run)
+        # The one grant is enough: it is what the rest may cost, not what the whole session may.
+        after = await answered(scene, run, "go on")
+        jobs = await jobs_of(scene, run)
+        sessions = sessions_of(scene, jobs)
         await scene.app.home.close()
-    assert document["outcome"] == "waiting" and asked.question.choices == ("go on", "stop")
-    assert warned and spent > 0.6
-    assert len(model.asked) > before
+    assert document["outcome"] == "waiting" and warned and first.usage.usd == pytest.approx(0.6)
+    assert after["outcome"] == "declined", after["reason"]
+    # It goes on where it was: with its first question in its memory, what it wrote in its files, and nothing again.
+    assert len(jobs) == 2 and sessions[0] == sessions[1] and jobs[0].private == jobs[1].private
+    assert [(one.turns, one.turn_steps) for one in heard] == [(1, 0), (2, 0), (2, 1)]
+    assert heard[0].prompt in heard[1].user_text and "seen" in heard[2].last_input
+    assert [job.usage.usd for job in jobs] == pytest.approx([0.6, 0.16])
+
+
+@real_agents
+@BOTH
+async def test_after_another_key_the_agent_knows_what_it_was_asked(tmp_path: Path, agent: str) -> None:
+    asked = []
+
+    def play(conversation: Conversation, step: int) -> dict[str, Any]:
+        asked.append(conversation.user_text)
+        return {"structured": NOTHING_TO_DO, **({"fail": {"status": 401, "times": 9}} if len(asked) == 1 else {})}
+
+    with ScriptedModel(by_step({"analyze": play})) as model:
+        scene = await staged(tmp_path, model, roles=(agent, agent))
+        document = await scene.resolve()
+        after = await answered(scene, document["run"], "retry")
+        jobs = await jobs_of(scene, document["run"])
+        await scene.app.home.close()
+    assert document["outcome"] == "waiting" and after["outcome"] == "declined", after["reason"]
+    assert len(jobs) == 2 and sample_issue()[0] in asked[0] and sample_issue()[0] in asked[-1]
+
+
+@real_agents
+@BOTH
+async def test_an_answer_that_was_left_before_the_interruption_is_no_answer_after_it(
+    tmp_path: Path, agent: str
+) -> None:
+    gate = Gate()
+    stale = json.dumps(NOTHING_TO_DO | {"reason": "not thought through"})
+
+    def play(conversation: Conversation, step: int) -> dict[str, Any]:
+        if conversation.turns == 1:
+            said = gate.play(conversation, step)
+            return {"bash": f"echo '{stale}' > $RESOLVENT_ANSWER"} if step == 0 else said
+        if "could not be read" in conversation.prompt:
+            return {"structured": NOTHING_TO_DO}
+        return {"text": "I went on, and here is what I think."}
+
+    with ScriptedModel(by_step({"analyze": play})) as model:
+        scene = await staged(tmp_path, model, roles=(agent, agent))
+        run = await scene.submit()
+        working = asyncio.create_task(scene.go_on(run))
+        await gate.reached(1)
+        (started,) = scene.state.glob("jobs/*.ask.*/started")
+        os.kill(json.loads(started.read_text())["pid"], signal.SIGKILL)
+        document = await working
+        gate.open()
+        jobs = await jobs_of(scene, run)
+        await scene.app.home.close()
+    assert document["outcome"] == "declined", document["reason"]
+    assert NOTHING_TO_DO["reason"] in document["reason"] and "thought through" not in document["reason"]
+    assert [(job.state, job.turn) for job in jobs] == [("lost", 1), ("ended", 1), ("ended", 2)]
 
 
 @real_agents
@@ -120,6 +199,31 @@ async def test_a_reviewer_of_the_authors_family_is_said_or_refused_as_policy_has
         for scene in (warned, refused):
             await scene.app.home.close()
     assert any("family anthropic" in line for line in said)
+
+
+@real_agents
+@pytest.mark.parametrize(
+    ("roles", "said"),
+    [
+        (("claude", "codex"), "codex reviews what codex (instead of claude) writes, and both are of the family openai"),
+        (
+            ("codex", "claude"),
+            "codex (instead of claude) reviews what codex writes, and both are of the family openai",
+        ),
+    ],
+)
+async def test_who_takes_a_place_is_held_to_the_same_policy(tmp_path: Path, roles: tuple[str, str], said: str) -> None:
+    fallback = 'agents.claude.fallback = "codex"'
+    with ScriptedModel([]) as model:
+        warned = await staged(tmp_path / "warned", model, fallback, roles=roles)
+        refused = await staged(tmp_path / "refused", model, fallback, 'policy.same_family = "refuse"', roles=roles)
+        _, told = await warned.app.submit(await warned.submission())
+        with pytest.raises(ConfigError) as caught:
+            await refused.submit()
+        assert not await (await refused.app.home.journal()).runs()
+        for scene in (warned, refused):
+            await scene.app.home.close()
+    assert caught.value.message == said and told == (f"{said}: it may overlook the same things",)
 
 
 @real_agents

@@ -1,6 +1,7 @@
 """A model that is full, away or strict: nothing fails that will heal, and nothing waits that will not."""
 
 import asyncio
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -75,7 +76,9 @@ async def test_a_wrong_key_is_a_question_at_once_and_the_answer_goes_on(tmp_path
         refusals = len([seen for seen in model.log if not seen.key_came])
         await scene.app.home.close()
     assert document["outcome"] == "waiting" and took < 20
-    assert "export" in asked[0].question.text and right not in asked[0].question.text
+    # What to type stands apart from what is wrong.
+    assert re.search(r"[^.] \(next: export \w+=.*\)$", asked[0].question.text), asked[0].question.text
+    assert right not in asked[0].question.text
     assert asked[0].question.choices == ("retry", "stop") and refusals <= 2
 
 
@@ -109,3 +112,22 @@ async def test_a_run_that_waits_for_its_model_is_cancelled_at_once(tmp_path: Pat
         document = await working
         await scene.app.home.close()
     assert document["outcome"] == "cancelled" and time.monotonic() - begun < 10
+
+
+@real_agents
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+async def test_a_limit_that_nobody_says_the_end_of_is_waited_for_longer_each_time_and_then_a_question(
+    tmp_path: Path, agent: str
+) -> None:
+    with ScriptedModel(by_step(LOOKING)) as model:
+        model.disturb({"fail": {"status": 429, "times": "always"}})
+        scene = await staged(tmp_path, model, "limits.patience = 5", roles=(agent, agent))
+        document = await asyncio.wait_for(scene.resolve(), 60)
+        parked = [one.event.until for one in await scene.events(document["run"], "agent_parked")]
+        jobs = [job for job in await (await scene.app.home.journal()).jobs(document["run"]) if job.agent]
+        await scene.app.home.close()
+    assert document["outcome"] == "waiting"
+    # One second, two, four: then patience is over.
+    assert len(parked) == 3 and len(jobs) == 4
+    waits = [later - earlier for earlier, later in pairwise(parked)]
+    assert waits[0] >= 2 and waits[1] >= 4, waits

@@ -259,6 +259,8 @@ def test_in_a_box_the_key_is_put_in_by_a_gateway_and_the_agent_gets_a_placeholde
     assert job.environment["JSON"] == '{"a": {}}'
     assert job.argv[-1] == "--model=big{key}"
     assert KEY not in json.dumps([job.argv, job.environment, str(job.stdin)])
+    # A secret all the same: its server may repeat it in an answer.
+    assert job.secrets == (KEY,)
 
 
 def test_outside_of_a_box_the_key_goes_to_the_process_alone_and_is_a_secret(stage: Stage) -> None:
@@ -267,6 +269,22 @@ def test_outside_of_a_box_the_key_goes_to_the_process_alone_and_is_a_secret(stag
     assert (job.environment["HOST"], job.environment["TOKEN"]) == ("https://api.example.com/v1", KEY)
     assert job.secrets == (KEY,)
     assert KEY not in job.argv
+
+
+def test_a_key_never_stands_on_a_command_line(stage: Stage) -> None:
+    about = {"name": "tiny", "use": "acp", "command": (sys.executable, TINY, "works", "--token={key}")}
+    agent = AcpAgent(
+        AgentChoice(**about, endpoint="https://api.example.com", key="$MODEL_KEY"), environment={}, key=KEY
+    )
+    inside = agent.job(stage.task().model_copy(update={"boxed": True}), id="job")
+    assert inside.argv[-1] == f"--token={PLACEHOLDER}"
+    with pytest.raises(ConfigError, match="would show its key") as caught:
+        agent.job(stage.task().model_copy(update={"boxed": False}), id="job")
+    assert "agents.tiny.variables" in caught.value.hint
+    # Without an endpoint there is no gateway that could keep it, in a box neither.
+    bare = AcpAgent(AgentChoice(**about, key="$MODEL_KEY"), environment={}, key=KEY)
+    with pytest.raises(ConfigError):
+        bare.job(stage.task().model_copy(update={"boxed": True}), id="job")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +323,7 @@ def test_without_the_library_the_error_says_how_to_get_it(stage: Stage, monkeypa
     monkeypatch.setattr("resolvent.adapters.agents.acp.IMPORTED", ("no_such_library",))
     with pytest.raises(AgentMissing, match="not installed") as caught:
         stage.agent("works").ready()
-    assert caught.value.hint == "pip install 'resolvent[agents]'"
+    assert caught.value.hint.startswith("make agents ")
 
 
 def test_a_key_that_is_named_and_not_set_is_refused_before_anything_runs(stage: Stage) -> None:

@@ -18,6 +18,7 @@ from resolvent.adapters.agents.endings import reset_time
 from resolvent.adapters.agents.lines import Objects
 from resolvent.adapters.agents.programs import CLAUDE, contract, find, lay_out, left, put
 from resolvent.domain.job import JobExit, Session, Task, Usage
+from resolvent.domain.prices import Price
 from resolvent.domain.record import AgentChoice
 from resolvent.domain.transcript import MOMENT, MOST_TEXT, Retried, Said, Spent, ToolAnswered
 from resolvent.errors import AgentBusy, AgentFailed, AgentMissing, KeyRefused, MalformedAnswer, ResolventError
@@ -256,6 +257,39 @@ def test_a_refusal_is_for_whom_it_concerns_also_when_no_result_came(tmp_path: Pa
     assert heard == (Retried(attempt=2, status=401, reason="authentication_failed", delay_s=30.0),)
 
 
+@pytest.mark.parametrize("moment", [1.7e12, 1e300])
+def test_a_reset_that_is_no_time_anybody_means_is_none(tmp_path: Path, moment: float) -> None:
+    limited = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": moment}}
+    ended = RESULT | {"is_error": True, "api_error_status": 529}
+    with pytest.raises(AgentBusy) as caught:
+        agent().reply(task(tmp_path), GOOD.model_copy(update={"exit": 1}), printed(tmp_path, limited, ended))
+    assert caught.value.until is None
+    retry = {"type": "system", "subtype": "api_retry", "error_status": 429, "retry_delay_ms": moment}
+    stopped = GOOD.model_copy(update={"ending": "cancelled", "exit": 143})
+    with pytest.raises(AgentBusy) as caught:
+        agent().reply(task(tmp_path), stopped, printed(tmp_path, retry))
+    assert caught.value.until is not None and caught.value.until < 1e8
+
+
+def test_what_is_spent_before_the_result_has_a_price(tmp_path: Path) -> None:
+    message = {"id": "m1", "model": "claude-opus-5-5", "usage": {"input_tokens": 1_000_000, "output_tokens": 0}}
+    line = json.dumps({"type": "assistant", "message": message}).encode()
+    (spent,) = agent().listener().hear(line)
+    assert spent == Spent(usage=Usage(usd=5.0, input_tokens=1_000_000))
+    own = Price(input=7, cached=1, output=1)
+    assert agent(price=own).listener().hear(line)[0].usage.usd == 7.0
+
+
+def test_what_a_stopped_turn_could_not_tell_is_charged_with_the_next(tmp_path: Path) -> None:
+    models = {"m": {"costUSD": 0.7, "inputTokens": 120, "outputTokens": 1}}
+    since = {"m": {"costUSD": 0.1, "inputTokens": 20, "outputTokens": 1}}
+    told = {"total_cost_usd": 0.7, "modelUsage": models, "model_usage_since_last_result": since}
+    output = printed(tmp_path, RESULT | told)
+    for before, charged in ((0.0, 0.7), (0.5, 0.2), (0.65, 0.1), (9.0, 0.7)):
+        session = Session(id=SESSION, spent=Usage(usd=before))
+        assert agent().reply(task(tmp_path, session=session), GOOD, output).usage.usd == pytest.approx(charged), before
+
+
 def test_credit_that_is_used_up_is_for_a_person_to_act_on(tmp_path: Path) -> None:
     said = {"type": "assistant", "is_api_error_message": True, "error": "billing_error", "message": {}}
     end = RESULT | {"is_error": True, "result": "Credit balance is too low", "api_error_status": 400}
@@ -400,7 +434,7 @@ def test_scripts_that_interpret_each_other_come_to_an_end(tmp_path: Path) -> Non
 def test_a_program_that_cannot_be_run_is_missing_and_says_what_to_type(command: tuple[str, ...]) -> None:
     with pytest.raises(AgentMissing) as caught:
         find(choice(*command), CLAUDE, path="/usr/bin:/bin")
-    assert caught.value.hint.startswith(("pip install 'resolvent[agents]'", "chmod +x ", "realpath "))
+    assert caught.value.hint.startswith(("make agents ", "command -v ", "chmod +x ", "realpath "))
 
 
 # The private directory

@@ -141,6 +141,7 @@ async def test_a_program_that_cannot_be_run_is_missing_and_the_error_says_what_t
     ) as caught:
         stage.agent(*command).job(stage.task(), id="job")
     assert caught.value.hint.startswith(("command -v ", "chmod +x "))
+    assert ("looked for in" in caught.value.message) == (not "".join(command[:1]).startswith("/"))
     assert not stage.private.exists()
 
 
@@ -254,6 +255,23 @@ async def test_senseless_usage_counts_as_none_and_loses_no_answer(stage: Stage, 
     (stage.private / "answer.json").write_text("{}")
     (stage.private / "usage.json").write_text(usage)
     assert stage.reply(stage.agent("true")) == Reply(text="", answer="{}", usage=Usage())
+
+
+async def test_each_turn_tells_what_it_spent_itself_and_a_failed_one_too(stage: Stage) -> None:
+    stage.private.mkdir()
+    (stage.private / "usage.json").write_text('{"usd": 0.5}')
+    again = stage.task().model_copy(update={"turn": 2})
+    stage.output.touch()
+    assert stage.agent("true").reply(again, GOOD, stage.output).usage == Usage()
+    with pytest.raises(AgentFailed) as caught:
+        stage.reply(stage.agent("true"), GOOD.model_copy(update={"exit": 1}))
+    assert Usage.model_validate(caught.value.details["usage"]) == Usage(usd=0.5)
+
+
+async def test_the_value_of_a_secret_that_it_may_see_is_kept_out_of_what_it_prints(stage: Stage) -> None:
+    allow = {"MODEL_KEY": "sk-planted-0123456789", "EDITOR_NAME": "a-long-plain-word"}
+    reply = await stage.play(stage.agent("env", allow=allow))
+    assert "sk-planted" not in reply.text and "a-long-plain-word" in reply.text
 
 
 async def test_a_link_in_place_of_the_usage_file_is_not_followed(stage: Stage, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from resolvent.adapters.agents.claude import KEY, TOKEN, ClaudeAgent
-from resolvent.adapters.agents.programs import CLAUDE, find
+from resolvent.adapters.agents.programs import CLAUDE, INSTALL, find
 from resolvent.domain.job import Limits, Session, Usage
 from resolvent.domain.record import AgentChoice
 from resolvent.domain.transcript import (
@@ -152,8 +152,14 @@ async def test_it_needs_a_key_and_says_what_to_type() -> None:
 
 async def test_a_program_that_is_not_there_is_missing(tmp_path: Path) -> None:
     agent = claude("", program="/no/such/claude")
-    with pytest.raises(AgentMissing, match="there is no program '/no/such/claude'"):
+    with pytest.raises(AgentMissing, match=r"there is no program '/no/such/claude' that can be run$") as caught:
         agent.ready()
+    assert caught.value.hint == INSTALL
+    with pytest.raises(
+        AgentMissing, match="there is no program 'claudette' that can be run, looked for in /"
+    ) as caught:
+        claude("", program="claudette").ready()
+    assert caught.value.hint.startswith("command -v claudette "), "we bring no program of that name"
     assert agent.asked_version() == ()
     assert claude("").asked_version()[1:] == ("--version",)
 

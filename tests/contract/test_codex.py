@@ -332,6 +332,9 @@ def test_who_has_no_key_is_told_what_to_type(stage: Stage) -> None:
     with pytest.raises(KeyRefused, match="agent mine: MY_KEY holds no key") as caught:
         agent.ready()
     assert caught.value.hint == "export MY_KEY=…"
+    with pytest.raises(KeyRefused) as caught:
+        CodexAgent(AgentChoice(name="mine", use="codex", key="$MY_KEY"), environment={}).ready()
+    assert caught.value.hint == "export MY_KEY=…"
     with pytest.raises(KeyRefused, match="OPENAI_API_KEY"):
         CodexAgent(AgentChoice(name="mine", use="codex"), environment={}).ready()
     # A server of one's own may take anybody.

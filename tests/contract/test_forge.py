@@ -161,6 +161,29 @@ async def test_a_comment_without_text_or_without_exact_bytes_is_refused(forge: F
     assert await forge.comments(issue.key) == ()
 
 
+@pytest.mark.parametrize("body", EXACT, ids=range(len(EXACT)))
+async def test_an_edited_comment_says_the_new_text_in_its_place(stage: Stage, body: str) -> None:
+    issue, pull = await stage.forge.open_issue(title="One", body=""), await proposed(stage)
+    for target in (issue.key, pull.key):
+        first = await stage.forge.comment(target, "first")
+        last = await stage.forge.comment(target, "last")
+        edited = await stage.forge.edit_comment(first, body)
+        assert edited == first.model_copy(update={"body": body})
+        assert await stage.forge.comments(target) == (edited, last)
+        assert await stage.forge.comment_at(first.url) == edited
+
+
+async def test_a_comment_that_is_not_there_or_would_say_nothing_is_not_edited(forge: Forge) -> None:
+    issue = await forge.open_issue(title="One", body="")
+    there = await forge.comment(issue.key, "text")
+    with pytest.raises(NotFound):
+        await forge.edit_comment(there.model_copy(update={"id": "999", "url": f"{there.url}9"}), "other")
+    for body in ("", " \n", "a\0b", "\ud800"):
+        with pytest.raises(ForgeRefused):
+            await forge.edit_comment(there, body)
+    assert await forge.comments(issue.key) == (there,)
+
+
 async def test_what_is_not_there_can_neither_be_commented_on_nor_read(stage: Stage) -> None:
     issue = await stage.forge.open_issue(title="One", body="")
     written = await stage.forge.comment(issue.key, "text")

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import resource
+import signal
 import urllib.parse
 from pathlib import Path
 
@@ -72,6 +74,18 @@ async def test_the_message_of_an_exit_holds_no_secret(jobs: SupervisedJobs, tmp_
     exit = await jobs.ensure(job)
     assert exit.ending == "unstartable" and "/nowhere/[redacted]/program" in exit.message
     assert plain not in (tmp_path / "jobs/job/exit.json").read_text()
+
+
+async def test_what_crashes_leaves_no_image_of_its_memory(jobs: SupervisedJobs, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        about = {"cwd": str(tmp_path), "environment": {"KEY": "sk-planted-0123456789"}}
+        exit = await jobs.ensure(Job(id="job", argv=("/bin/sh", "-c", "ulimit -c; kill -SEGV $$"), **about))
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+    assert exit.exit == 128 + signal.SIGSEGV and jobs.output("job").read_text().split()[0] == "0"
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == []
 
 
 async def test_short_values_are_left_alone_and_without_secrets_nothing_is_touched(

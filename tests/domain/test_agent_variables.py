@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from resolvent.errors import ConfigError
+from resolvent.errors import ConfigError, NotFound
 from resolvent.settings import agent_named, load
 
 AGENT = "[agents.mine]\nuse = 'acp'\ncommand = ['mine']\n"
@@ -51,3 +51,9 @@ def test_what_must_not_be_there_is_refused_where_it_was_said(tmp_path: Path, tex
         variables(tmp_path, text)
     assert why in caught.value.message
     assert caught.value.message.startswith(str(tmp_path / "resolvent.toml"))
+
+
+def test_a_name_that_no_agent_has_is_answered_with_all_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "resolvent.toml").write_text(AGENT)
+    with pytest.raises(NotFound, match=r"there are: claude, codex, .*mine"):
+        agent_named(load(tmp_path, environ={"HOME": str(tmp_path)}), "nobody")

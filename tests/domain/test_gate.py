@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from resolvent.domain.change import Change, Check, Evidence, Execution
 from resolvent.domain.finding import Finding, executed, triaged
-from resolvent.domain.gate import Gate, Judged, judge
+from resolvent.domain.gate import Gate, Judged, Reverted, judge
 from resolvent.domain.policy import Policy
 from resolvent.domain.subject import RequiredCheck
 from resolvent.domain.verdicts import Claim, Triage
@@ -352,3 +352,59 @@ def test_a_policy_that_cannot_be_kept_is_refused(wrong: dict[str, object]) -> No
 def test_a_policy_defaults_to_asking_and_never_merging() -> None:
     policy = Policy()
     assert (policy.merge, policy.max_fix_rounds, policy.exec_surface, policy.ci_required) == ("never", 5, "ask", True)
+
+
+# The last proofs
+
+WITHOUT = Change(commit="e" * 40, tree="f" * 40)
+
+
+def without_the_fix(*evidence: Evidence, of: str = HEAD.commit) -> Reverted:
+    return Reverted(of=of, without=WITHOUT, evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    ("execution", "open"), [("SHOWN", True), ("PASSED", False), ("BROKEN", False), ("FLAKY", False)]
+)
+def test_what_proves_a_fix_must_fail_again_without_it(execution: Execution, open: bool) -> None:
+    reverted = without_the_fix(said(SHOWS, execution, on=WITHOUT.commit))
+    gate = judge(case(reverted=reverted), Policy())
+    assert gate.open is open
+    assert open or gate.reasons == (
+        f"revert check: reproducer says {execution} also without the fix, so it does not test it",
+    )
+
+
+@pytest.mark.parametrize(("reached", "open"), [("", True), ("yes", True), ("unknown", True), ("no", False)])
+def test_a_reproducer_executes_something_that_the_change_wrote(reached: str, open: bool) -> None:
+    watched = said(SHOWS, "PASSED").model_copy(update={"reached": reached})
+    evidence = (watched, *(said(one, "PASSED") for one in FULL if one != SHOWS))
+    gate = judge(case(evidence=evidence), Policy())
+    assert gate.open is open and (open or gate.reasons[0].startswith("unreached: reproducer"))
+
+
+@pytest.mark.parametrize(("lines", "open"), [(0, True), (50, True), (51, False)])
+def test_a_change_beyond_the_limit_of_the_policy_does_not_pass(lines: int, open: bool) -> None:
+    gate = judge(case(changed_lines=lines), Policy(max_changed_lines=50))
+    assert gate.open is open and (
+        open or gate.reasons == ("too large: 51 changed lines, and policy.max_changed_lines is 50",)
+    )
+
+
+@pytest.mark.parametrize(("head", "open"), [("", True), (HEAD.commit, True), (OTHER, False)])
+def test_the_head_moving_shuts_the_gate(head: str, open: bool) -> None:
+    gate = judge(case(head=head), Policy())
+    assert gate.open is open and (open or gate.reasons[0].startswith("head moved:"))
+
+
+def test_notes_are_handed_on() -> None:
+    assert "something was left out" in judge(case(notes=("something was left out",)), Policy()).notes
+
+
+def test_evidence_of_a_change_without_its_fix_is_about_that_change_and_no_other() -> None:
+    with pytest.raises(StrayEvidence):
+        without_the_fix(said(SHOWS, "SHOWN"))
+    with pytest.raises(StrayEvidence):
+        case(reverted=without_the_fix(of=OTHER))
+    with pytest.raises(StrayEvidence):
+        case(findings=(finding(commit=OTHER, scope="FIX_IN_THIS_PR"),))

@@ -26,7 +26,7 @@ def program(name: str) -> str:
             return str(Path(place) / inside)
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is not installed: pip install 'resolvent[agents]'")
+        pytest.skip(f"{name} is not installed: make agents")
     return found
 
 

@@ -16,7 +16,7 @@ from .place import GATE, HEADERS, RESOLVENT, Place, Server
 UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 
-@pytest.mark.conforms("S0.42", "S0.45")
+@pytest.mark.conforms("S0.42", "S0.45", "S2.22")
 def test_a_client_without_a_handshake_explores_polls_reads_and_forks(lively: Server) -> None:
     answer = lively.call(
         "parallel_explore",

@@ -8,7 +8,7 @@ import pytest
 from resolvent.testing.stage import Stage
 
 # Flakiness is not the point of most tests: one execution tells as much as two.
-QUICK = "policy.reproduce_runs=1"
+QUICK = ("policy.reproduce_runs=1", "policy.prove_runs=1", "policy.variants=0", "policy.minimise=off")
 SetStage = Callable[..., Awaitable[Stage]]
 
 
@@ -18,7 +18,7 @@ async def set_stage(tmp_path: Path) -> AsyncIterator[SetStage]:
     made: list[Stage] = []
 
     async def one(*overrides: str) -> Stage:
-        made.append(await Stage.set_up(tmp_path, overrides=(QUICK, *overrides)))
+        made.append(await Stage.set_up(tmp_path, overrides=(*QUICK, *overrides)))
         return made[-1]
 
     yield one

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from resolvent.adapters.forges.local_checks import State
 from resolvent.domain.change import Change
 from resolvent.domain.entry import Entry
-from resolvent.domain.subject import PullRequest
+from resolvent.domain.subject import Comment, PullRequest
 from resolvent.testing.demo_story import Scene
 from resolvent.testing.stage import Played, Stage, git
 
@@ -43,6 +43,11 @@ async def asked(stage: Stage, run: str, step: str) -> list[str]:
 async def agents(stage: Stage, run: str) -> list[tuple[str, str]]:
     """Who played which step, in order."""
     return [(job.name, job.agent) for job in await (await stage.app.home.journal()).jobs(run) if job.agent]
+
+
+async def said_once(stage: Stage, target: str) -> list[Comment]:
+    """The comments on an issue or pull request but the receipt, which is edited in place."""
+    return [one for one in await stage.comments(target) if not one.body.startswith("<!-- resolvent-evidence -->")]
 
 
 async def shut_gates(stage: Stage, run: str) -> list[tuple[str, ...]]:
@@ -83,6 +88,17 @@ async def pushed(stage: Stage, files: dict[str, str], *, head: str = "feature") 
     await git(stage.project, "push", "-q", str(forge.path), f"HEAD:refs/heads/{head}")
     await git(stage.project, "checkout", "-q", "main")
     return commit
+
+
+async def upstream(stage: Stage, files: dict[str, str]) -> str:
+    """One more commit on the default branch; returns it."""
+    for name, text in files.items():
+        (stage.project / name).parent.mkdir(parents=True, exist_ok=True)
+        (stage.project / name).write_text(text, encoding="utf-8")
+    await git(stage.project, "add", "-A")
+    await git(stage.project, "commit", "-q", "-m", "by somebody")
+    await (await stage.app.home.forge()).sync(stage.project)
+    return await git(stage.project, "rev-parse", "HEAD")
 
 
 async def proposed(stage: Stage, files: dict[str, str], *, head: str = "feature", body: str = "") -> PullRequest:

@@ -116,7 +116,7 @@ async def test_an_effect_under_way_is_waited_for_and_listed(
     played = await following
     assert played.outcome == "cancelled"
     assert [pull.state for pull in await pulls(stage)] == ["merged"]
-    assert [effect["kind"] for effect in played.document["effects"]] == ["publish", "comment", "merge"]
+    assert [effect["kind"] for effect in played.document["effects"]] == ["publish", "stick", "comment", "merge"]
 
 
 async def test_a_reproducer_that_was_cancelled_says_nothing_and_is_executed_again(

@@ -91,7 +91,8 @@ def poisoned() -> list[Scene]:
     """Agents that put tokens of every step into everything they say, as JSON, which may hold any text."""
     design = {"root_cause": POISON, "severity": "P1", "approach": POISON, "risks": POISON}
     reproducer = {"command": f"grep -q good value.txt || {{ cat <<'E'\n{POISON}\nE\nexit 1; }}"}
-    said = {"severity": "P1", "description": POISON, "code_evidence": POISON, "reachability": POISON}
+    said = {"severity": "P1", "description": POISON, "code_evidence": f"value.txt:1\n{POISON}"}
+    said |= {"reachability": POISON}
     alarm: dict[str, Any] = {"reproducer": {"command": f"cat <<'E'\n{POISON}\nE"}}
     claims = [said | {"blast_radius": POISON} | more for more in ({}, alarm)]
     word = {"finding": "F1", "valid": True, "difficulty": "S", "risk": "low", "scope": "FIX_IN_THIS_PR"}

@@ -20,7 +20,7 @@ from resolvent.testing.stage import Stage, scene
 from resolvent.working import Session
 
 from .conftest import SetStage
-from .looking import entry_of, proposed, pulls
+from .looking import entry_of, proposed, pulls, said_once
 from .scenes import ANALYZE, CLEAN, IMPLEMENT, LONG_STORY, STORY
 
 
@@ -101,12 +101,14 @@ async def test_a_retry_asks_only_what_failed_again(stage: Stage) -> None:
 async def test_a_fork_keeps_the_answers_before_its_step_and_writes_nothing_twice(stage: Stage) -> None:
     first = await stage.play(LONG_STORY)
     forge = await stage.app.home.forge()
-    before = [await forge.issues("all"), await pulls(stage), [c.body for c in await stage.comments("pr-2")]]
+    before = [await forge.issues("all"), await pulls(stage), [c.body for c in await said_once(stage, "pr-2")]]
     fork = await stage.app.fork(first.document["run"], from_step="verify")
     second = await stage.go_on(fork.id)
     assert second.outcome == "proven"
     assert started(second.starts[len(first.starts) :]) == ["verify", "fix", "review"]
-    issues, opened, said = await forge.issues("all"), await pulls(stage), [c.body for c in await stage.comments("pr-2")]
+    issues, opened = await forge.issues("all"), await pulls(stage)
+    said = [comment.body for comment in await said_once(stage, "pr-2")]
+    assert len(await stage.comments("pr-2")) == len(said) + 1
     assert (issues, [pull.number for pull in opened]) == (before[0], [2])
     assert opened[0].head_commit == second.document["change"]
     assert said[: len(before[2])] == before[2]
@@ -155,10 +157,10 @@ async def test_a_forge_that_is_down_for_three_writes_gets_everything_once(stage:
     titles = [issue.title for issue in await (await stage.app.home.forge()).issues("all")]
     assert titles == ["The value is bad", "[P1] there is no third file"]
     assert [body.body.splitlines()[0].split(":")[0] for body in await stage.comments("pr-2")] == [
-        "<!-- pantheon-verify", "## ✅ Pantheon Issue Resolution Complete"
+        "<!-- pantheon-verify", "<!-- resolvent-evidence -->", "## ✅ Pantheon Issue Resolution Complete"
     ]  # fmt: skip
     assert sorted(effect["kind"] for effect in played.document["effects"]) == [
-        "comment", "comment", "file_issue", "publish", "publish"
+        "comment", "comment", "file_issue", "publish", "publish", "stick"
     ]  # fmt: skip
 
 

@@ -73,7 +73,7 @@ async def test_a_fix_is_told_what_is_in_scope_and_only_that(stage: Stage) -> Non
 @pytest.mark.conforms("S0.34")
 @pytest.mark.parametrize("choice", ["continue", "stop"])
 async def test_at_the_cap_a_person_is_asked(set_stage: SetStage, choice: str) -> None:
-    stage = await set_stage("policy.max_fix_rounds=1")
+    stage = await set_stage("policy.max_fix_rounds=1", "policy.recurrences=9")
     run = await stage.submit()
     played = await stage.go_on(run, scenes=ENDLESS)
     assert played.outcome == "waiting"

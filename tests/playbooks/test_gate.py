@@ -80,7 +80,7 @@ async def test_a_check_that_is_red_on_the_base_too_is_tracked_once_and_nothing_i
         assert not played.document["gate"]["open"]
         tracked = [issue for issue in await forge.issues("all") if issue.title == "Flaky required check: ci"]
     (issue,) = tracked
-    assert "no network &lt;!-- resolvent" in issue.body and "red on the base branch too" in issue.body
+    assert "no network <!-‑ resolvent" in issue.body and "red on the base branch too" in issue.body
     assert "local:pulls/2 (#2)" in issue.body
     assert {pull.state for pull in await pulls(stage)} == {"open"}
     assert await forge.head_of("main") == base

@@ -5,7 +5,7 @@ import pytest
 from resolvent.testing.stage import Stage, scene
 
 from .conftest import SetStage
-from .looking import agents, asked, entry_of, files_of, lineage, proposed, pulls
+from .looking import agents, asked, entry_of, files_of, lineage, proposed, pulls, said_once
 from .scenes import (
     ALARM,
     ANALYZE,
@@ -41,8 +41,8 @@ async def test_a_clean_review_writes_nothing_skips_the_verifier_and_completes(st
     assert [step for step, _ in await agents(stage, played.document["run"])] == ["analyze", "implement", "review"]
     after = played.steps[played.steps.index("ask:review") + 1 :]
     assert after[0].startswith("check:")
-    assert [effect["kind"] for effect in played.document["effects"]] == ["publish", "comment"]
-    (said,) = await stage.comments(f"pr-{played.document['pull_request']['number']}")
+    assert [effect["kind"] for effect in played.document["effects"]] == ["publish", "stick", "comment"]
+    (said,) = await said_once(stage, f"pr-{played.document['pull_request']['number']}")
     assert "Resolution Complete" in said.body
     assert len(await (await stage.app.home.forge()).issues("all")) == 1
     told = "Write no comments, open no issues, open or merge no pull requests, change no code."
@@ -91,7 +91,7 @@ async def test_claims_are_executed_placed_and_told_in_three_sections(stage: Stag
     assert (first.number, deferred.title) == (1, "[P1] there is no third file")
     for text in (f"{pull.url} (#{pull.number})", "value.txt:1 says so", "test -e third.txt", "everybody", "always"):
         assert text in deferred.body
-    verified, _ = await stage.comments(pull.key)
+    verified, _ = await said_once(stage, pull.key)
     lines = verified.body.splitlines()
     assert [line for line in lines if line.startswith("#")] == HEADINGS
     fixing, deferring, invalid = (verified.body.split(heading)[1].split("###")[0] for heading in HEADINGS[1:])
@@ -137,7 +137,7 @@ async def test_what_agents_say_is_posted_as_it_is_but_poses_as_nothing_of_ours(s
     review = scene("review", findings(claim(forged, None)))
     verify = scene("verify", triage(placed("F1", "INVALID_OR_ALREADY_FIXED", validity="invalid", why=why)))
     played = await stage.play([ANALYZE, IMPLEMENT, review, verify])
-    verified, complete = await stage.comments(f"pr-{played.document['pull_request']['number']}")
+    verified, complete = await said_once(stage, f"pr-{played.document['pull_request']['number']}")
     assert "run `make \"all\"` && $(rm -rf x) 'now' \\n\n  ```\n" in verified.body
     assert [line for line in verified.body.splitlines() if line.startswith("#")] == HEADINGS
     assert "&lt;!-- resolvent-complete: --> ünsafe" in verified.body

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from resolvent.cli.options import Directory, Json
+from resolvent.cli.options import Directory, Json, Sets
 from resolvent.cli.root import help_when_bare
 from resolvent.errors import UsageError
 
 if TYPE_CHECKING:
     from resolvent.cli.agent_probing import AgentSeen
-    from resolvent.cli.terminal import Cell
+    from resolvent.cli.terminal import Cell, Terminal
 
 app = typer.Typer(
     help="Agents: which there are, and one of them tried.",
@@ -20,6 +20,8 @@ app = typer.Typer(
     callback=help_when_bare,
 )
 HEADINGS = ("", "agent", "plays", "version", "model", "key", "can")
+# What stands before the words in a block: the indent, the longest heading, the gap.
+BLOCK_ROOM = 13
 
 
 @app.command("ls")
@@ -45,7 +47,7 @@ async def _seen(directory: Path | None) -> "list[AgentSeen]":
 
 def _print(seen: "list[AgentSeen]") -> None:
     from resolvent.cli.agent_probing import part_of
-    from resolvent.cli.terminal import one_line, stdout
+    from resolvent.cli.terminal import one_line, stdout, wrapped
 
     terminal = stdout()
     rows: list[list[Cell]] = [[(word, "dim") for word in HEADINGS]]
@@ -55,12 +57,27 @@ def _print(seen: "list[AgentSeen]") -> None:
         rows.append(
             [mark, one.name, part_of(one), one.version or one.use, one.model, (key, "dim"), ", ".join(one.abilities)]
         )
-    heading, *lines = terminal.table(rows, align="<<<<<<=", indent=1)
-    terminal.say(heading)
-    for one, line in zip(seen, lines, strict=True):
-        terminal.say(line)
+    heading, *lines = terminal.table(rows, align="<" * len(HEADINGS), indent=1)
+    fits = terminal.spans(rows, indent=1) <= terminal.width
+    terminal.say(*([heading] if fits else []))
+    for one, line, row in zip(seen, lines, rows[1:], strict=True):
+        terminal.say(*([line] if fits else _block(terminal, row)))
         if not one.ready:
-            terminal.say(terminal.paint(f"    {one_line(one.missing)}", "dim"), f"    next: {one_line(one.fix)}")
+            why = wrapped(one_line(one.missing), terminal.width - 4)
+            terminal.say(*(terminal.paint(f"    {words}", "dim") for words in why), f"    next: {one_line(one.fix)}")
+
+
+def _block(terminal: "Terminal", row: "list[Cell]") -> list[str]:
+    """An agent on lines of its own, where its row would be wider than the screen."""
+    from resolvent.cli.terminal import one_line, wrapped
+
+    (head,) = terminal.table([row[:3]], align="<<<", indent=1)
+    about: list[list[Cell]] = []
+    for word, cell in zip(HEADINGS[3:], row[3:], strict=True):
+        text = one_line(cell if isinstance(cell, str) else cell[0])
+        more = wrapped(text, terminal.width - BLOCK_ROOM) if text else []
+        about += [[(word if not at else "", "dim"), said] for at, said in enumerate(more)]
+    return [head, *terminal.table(about, align="<<", indent=4)]
 
 
 @app.command("try")
@@ -73,6 +90,7 @@ def try_agent(
         str, typer.Option("--of", metavar="WHAT", help="A branch to fork, a commit or a ref; else the default branch.")
     ] = "",
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Without walls: it runs as you, with its key.")] = False,
+    settings: Sets = None,
     json: Json = False,
     directory: Directory = None,
 ) -> None:
@@ -88,7 +106,8 @@ def try_agent(
     asked = _read() if prompt == "-" else prompt
     if not asked.strip():
         raise UsageError("the prompt is empty", hint=f"resolvent agent try {name} 'what does this project do?'")
-    trial = Trial(f"{name}:{model}" if model else name, prompt=asked, of=of, keep=keep, json=json)
+    named, sets = f"{name}:{model}" if model else name, tuple(settings or ())
+    trial = Trial(named, prompt=asked, of=of, keep=keep, json=json, settings=sets)
     raise typer.Exit(run(tried(directory, trial, unsafe=unsafe)))
 
 

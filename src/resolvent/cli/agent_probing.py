@@ -10,11 +10,12 @@ from contextlib import suppress
 
 from resolvent.cli.diagnosis import Probe, found
 from resolvent.cli.terminal import fit, one_line
+from resolvent.domain.kinship import Player, akin
 from resolvent.domain.model import Value
-from resolvent.domain.record import AgentChoice
+from resolvent.domain.record import AgentChoice, stand_ins
 from resolvent.errors import ResolventError
 from resolvent.ports import Agent
-from resolvent.settings import ROLES, agent_choice, agent_fallbacks, agent_named
+from resolvent.settings import ROLES, Role, agent_choice, agent_fallbacks, agent_named
 from resolvent.wiring import KEYS, PLAIN_PATH, Home
 
 PATIENCE_S = 10.0
@@ -177,16 +178,24 @@ def part_of(one: AgentSeen) -> str:
 
 def _kinship(home: Home, seen: list[AgentSeen]) -> Iterator[Probe]:
     policy = home.settings.policy.same_family
-    writer = next((one for one in seen if "writer" in one.roles), None)
-    reader = next((one for one in seen if "reader" in one.roles), None)
-    if policy == "allow" or not writer or not reader or not writer.family or writer.family != reader.family:
+    if policy == "allow":
         return
-    said = f"{reader.name} reviews what {writer.name} writes, and both are of the family {writer.family}"
-    fix = 'set agents.reader to one of another family, or policy.same_family = "allow"'
-    if policy == "refuse":
-        yield found("agents", f'{said}, which policy.same_family = "refuse" forbids', state="fault", fix=fix)
-    else:
-        yield found("agents", f"{said}: it may overlook the same things", state="note", fix=fix)
+    fix = 'set agents.reader or a fallback to one of another family, or policy.same_family = "allow"'
+    for said in akin(_players(home, seen, "writer"), _players(home, seen, "reader")):
+        if policy == "refuse":
+            yield found("agents", f'{said}, which policy.same_family = "refuse" forbids', state="fault", fix=fix)
+        else:
+            yield found("agents", f"{said}: it may overlook the same things", state="note", fix=fix)
+
+
+def _players(home: Home, seen: list[AgentSeen], role: Role) -> list[Player]:
+    chosen = agent_choice(home.settings, role)
+    names = [_spelled(home, one) for one in stand_ins(chosen, agent_fallbacks(home.settings, [chosen]))]
+    families = {one.name: one.family for one in seen}
+    return [
+        Player(name=name, family=families.get(name, ""), instead_of=names[0] if at else "")
+        for at, name in enumerate(names)
+    ]
 
 
 async def _walled_in(home: Home, worth: list[AgentSeen]) -> list[Probe]:

@@ -20,7 +20,7 @@ from resolvent.cli.words import clock_time, emit, seconds
 from resolvent.domain.job import Branch, Job, JobExit, Reply, Task
 from resolvent.domain.record import AgentChoice
 from resolvent.domain.transcript import Moment, Noticed
-from resolvent.engine.judging import Judge, Stop
+from resolvent.engine.judging import Judge, Stop, stopping_at
 from resolvent.errors import (
     AgentBusy,
     AgentFailed,
@@ -46,6 +46,7 @@ class Trial:
     of: str = ""
     keep: bool = False
     json: bool = False
+    settings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Work:
 
 async def tried(directory: Path | None, trial: Trial, *, unsafe: bool) -> int:
     """Run it, show it, and drop the branch unless it is to be kept; the exit code says how it went."""
-    async with branching(directory, unsafe=unsafe) as branches:
+    async with branching(directory, unsafe=unsafe, settings=trial.settings) as branches:
         await branches.home.require_walls(unsafe=unsafe)
         choice = agent_named(branches.home.settings, trial.agent)
         agent = branches.home.agent(choice)
@@ -111,7 +112,7 @@ async def _begun(branches: Branching, branch: Branch, trial: Trial, *, choice: A
         boxed=workspace.boxed,
     )
     job = await workspace.enter(branch, agent.job(task, id=id), private=private, unsafe=branches.unsafe)
-    return Work(branches, branch, choice, agent, task, job, Judge(choice.budget_usd))
+    return Work(branches, branch, choice, agent, task, job, Judge(stopping_at(choice.budget_usd, agent.abilities)))
 
 
 async def _carried_out(work: Work, trial: Trial) -> int:

@@ -26,12 +26,14 @@ Unsafe = Annotated[
 
 
 @asynccontextmanager
-async def branching(directory: Path | None, *, unsafe: bool) -> "AsyncIterator[Branching]":
+async def branching(
+    directory: Path | None, *, unsafe: bool, settings: tuple[str, ...] = ()
+) -> "AsyncIterator[Branching]":
     """The branches of a repository, on its own rung or without walls."""
     from resolvent.branching import Branching
     from resolvent.cli.place import opened
 
-    async with opened(directory, ("sandbox.rung=plain",) if unsafe else ()) as application:
+    async with opened(directory, (*settings, *(("sandbox.rung=plain",) if unsafe else ()))) as application:
         yield Branching(application.home, unsafe=unsafe)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from resolvent.cli.terminal import Cell
 
 MARKS = {"ok": ("✓", "green"), "note": ("●", "yellow"), "fault": ("✗", "bold red")}
+NARROWEST = 20
 
 
 @app.command()
@@ -34,11 +35,18 @@ def doctor(json: Json = False, directory: Directory = None) -> None:
 
 
 def _print(probes: list[dict[str, Any]]) -> None:
-    from resolvent.cli.terminal import one_line, stdout
+    from resolvent.cli.terminal import cells, one_line, stdout, wrapped
 
     terminal = stdout()
-    rows: list[list[Cell]] = [[MARKS[item["state"]], item["name"], (item["found"], "dim")] for item in probes]
-    for item, line in zip(probes, terminal.table(rows, align="<<=", indent=1), strict=True):
-        terminal.say(line)
+    # What is wrong often stands at the end of a line: it is wrapped, never cut.
+    room = max(NARROWEST, terminal.width - 6 - max((cells(one_line(item["name"])) for item in probes), default=0))
+    said = [wrapped(one_line(item["found"]), room) for item in probes]
+    rows: list[list[Cell]] = []
+    for item, (first, *more) in zip(probes, said, strict=True):
+        rows.append([MARKS[item["state"]], item["name"], (first, "dim")])
+        rows.extend(["", "", (line, "dim")] for line in more)
+    lines = iter(terminal.table(rows, align="<<<", indent=1))
+    for item, shown in zip(probes, said, strict=True):
+        terminal.say(*(next(lines) for _ in shown))
         if item["fix"]:
             terminal.say(f"     next: {one_line(item['fix'])}")

@@ -3,13 +3,17 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from resolvent.cli.options import Directory
 from resolvent.cli.root import app
-from resolvent.errors import UsageError
+from resolvent.errors import ResolventError, UsageError
+
+if TYPE_CHECKING:
+    from resolvent.settings import Role
+    from resolvent.wiring import Home
 
 
 @app.command()
@@ -50,9 +54,44 @@ def init(
         print(f"wrote {agent}, an agent to start your own from")
     _write(configuration, configured(checks, example_agent))
     print(f"wrote {configuration}")
-    for name, command in checks.items():
-        print(f'  {name} = "{command}"')
-    print("next: resolvent doctor")
+    print("\n".join((*_found(root, checks), "next: resolvent doctor", *_advice(root))))
+
+
+def _found(root: Path, checks: dict[str, str]) -> list[str]:
+    """What a run would work with as it is configured now: a line each for the checks, for each role, for the forge."""
+    from resolvent.places import environment
+    from resolvent.wiring import Home
+
+    proposed = ", ".join(f'{name} = "{command}"' for name, command in checks.items())
+    told = [f"  checks  {proposed or 'none found: name them under [checks], for only they prove a change'}"]
+    try:
+        home = Home.of(root, environ=environment())
+    except ResolventError as error:
+        # Said in another file than the one just written.
+        return [*told, f"  but     {error.message}"]
+    roles: tuple[Role, ...] = ("writer", "reader")
+    told += [f"  {role}  {_state(home, role)}" for role in roles]
+    place = "on this machine, in the state directory" if home.settings.forge.kind == "local" else "there"
+    return [*told, f"  forge   {home.settings.forge.kind}: issues and pull requests are kept {place}"]
+
+
+def _state(home: "Home", role: "Role") -> str:
+    from resolvent.settings import agent_choice
+
+    choice = agent_choice(home.settings, role)
+    try:
+        home.agent(choice).ready()
+    except ResolventError as error:
+        return f"{choice.name}: {error.message.removeprefix(f'agent {choice.name}').lstrip(' :')}"
+    return f"{choice.name}: ready"
+
+
+def _advice(root: Path) -> list[str]:
+    told = ["then: git add resolvent.toml && git commit  # it is for all who work here"]
+    if "resolvent.local.toml" in _read(root / ".gitignore"):
+        return told
+    own = "what is for you alone goes into resolvent.local.toml beside it"
+    return [*told, f"      echo /resolvent.local.toml >> .gitignore  # {own}"]
 
 
 def configured(checks: dict[str, str], agent: str = "") -> str:

@@ -17,8 +17,8 @@ from resolvent.places import environment, skip_plugins
 BROKEN = 70
 # In the order of the help; each module hangs its commands on the application.
 COMMANDS = (
-    "demo", "init", "doctor", "agent", "resolve", "runs", "show", "cost", "watch", "logs", "decide", "again",
-    "branch", "serve", "mcp", "issue", "pull", "schema", "prove",
+    "demo", "init", "doctor", "agent", "resolve", "design", "runs", "show", "page", "cost", "watch", "logs", "decide",
+    "again", "branch", "serve", "mcp", "issue", "pull", "schema", "prove",
 )  # fmt: skip
 GROUPS = {"agent": "agent", "branch": "branch", "issue": "issue", "pull": "pr", "prove": "prove"}
 

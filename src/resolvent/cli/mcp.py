@@ -52,7 +52,7 @@ async def _serve(
             from resolvent.mcp.serving import serve_http
         except ModuleNotFoundError as missing:
             told = f"the branch server needs the library {missing.name}"
-            raise ConfigError(told, hint="pip install 'resolvent[mcp]'") from missing
+            raise ConfigError(told, hint="pip install '.[mcp]'  # where you cloned Resolvent") from missing
         explorer = await Explorer.open(app.home, unsafe=unsafe)
         try:
             if listener is None:

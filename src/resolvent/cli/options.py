@@ -15,6 +15,11 @@ Directory = Annotated[Path | None, IN_DIRECTORY]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; may be repeated.")
+]
+
+
 def _run_names(incomplete: str) -> list[tuple[str, str]]:
     """For the shell: the newest runs of the repository one stands in."""
     from resolvent.cli.place import repository

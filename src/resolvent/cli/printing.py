@@ -25,6 +25,7 @@ from resolvent.reading import Log
 MOST_SHOWN, MOST_IN_JSON = 500, 1000
 MOST_BYTES_IN_JSON = 1 << 20
 MOST_ERRORS = 20
+GROWTH = Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO
 
 
 class Asked(NamedTuple):
@@ -60,6 +61,9 @@ class Printer:
         if log.job.id not in self._heard:
             listener = self._listen(log.job)
             self._heard[log.job.id] = (Hearing(log.files[0], listener), Teller(self._terminal)) if listener else None
+            # That it has begun is worth a line, however long it keeps silent.
+            if log.job.state == "started":
+                self._head(log)
         told = self._heard[log.job.id]
         if told is None:
             self._as_it_is(log)
@@ -194,7 +198,8 @@ async def _follow(app: App, row: RunRow, asked: Asked, printer: Printer) -> None
     journal, seen = await app.home.journal(), 0
     # Those that were over before anybody looked are shown only as far as they are asked for.
     passed_over: set[str] | None = None
-    with Inotify() as bell:
+    watched: set[Path] = set()
+    with Inotify(sync_timeout=0) as bell:
         while True:
             settled = (await app.run(row.id)).state in ("ended", "waiting")
             # While it goes on, a step that has not begun is no mistake.
@@ -204,13 +209,21 @@ async def _follow(app: App, row: RunRow, asked: Asked, printer: Printer) -> None
             for log in every:
                 if log.job.id in passed_over:
                     continue
-                for path in log.files:
-                    if log.job.state == "started" and path.exists():
-                        bell.add_watch(path, Mask.MODIFY)
+                if log.job.state == "started":
+                    _watch(bell, log.files[0].parent, watched)
                 printer.more(log, over=settled)
             if settled:
                 return
             seen = await _woken(bell, journal, seen)
+
+
+def _watch(bell: Inotify, directory: Path, watched: set[Path]) -> None:
+    """Ring for all that a job writes; its files, its directory and even those above may come only after its record."""
+    for place in (directory.parents[1], directory.parent, directory):
+        # The outer one first: what is made after our look at the inner one rings there.
+        if place not in watched and place.is_dir():
+            bell.add_watch(place, GROWTH if place == directory else Mask.CREATE)
+            watched.add(place)
 
 
 def _named(log: Log, step: str) -> bool:
@@ -222,6 +235,10 @@ async def _woken(bell: Inotify, journal: Journal, seen: int) -> int:
     rung, changed = asyncio.ensure_future(bell.get()), asyncio.ensure_future(journal.changed(since=seen))
     await asyncio.wait((rung, changed), return_when=asyncio.FIRST_COMPLETED)
     rung.cancel()
+    await asyncio.gather(rung, return_exceptions=True)
+    # One look is enough for all that was written until now.
+    while bell.sync_get() is not None:
+        pass
     if not changed.done():
         changed.cancel()
         return seen

@@ -11,7 +11,7 @@ from resolvent.domain.events import Recorded
 
 AboutAgents = events.AgentParked | events.AgentReplaced | events.AgentNoticed | events.BudgetWarned
 # What only keeps the books is not worth a line of its own, unless it fails.
-QUIET_VERBS = ("comment", "observe")
+QUIET_VERBS = ("comment", "stick", "observe")
 TITLE_WIDTH = 30
 TIME_WIDTH = 8
 LINE_WIDTH = 100
@@ -102,6 +102,9 @@ class Progress:
                 said = "open" if gate.open else "shut: " + "; ".join(gate.reasons)
                 mark, style = ("✓", "green") if gate.open else ("✗", "red")
                 yield self.line(mark, f"gate on {short(gate.change)}", said, style=style)
+            case events.DesignSettled() as design:
+                rounds = f" after {design.rounds} round{'' if design.rounds == 1 else 's'}" if design.rounds else ""
+                yield self.line("✓", "design", f"{design.status}{rounds}", style="green")
             case events.DecisionAsked() as asked:
                 yield self.line("●", "a person decides", asked.text, style="yellow")
             case events.DecisionMade() as made:

@@ -15,6 +15,8 @@ from resolvent.errors import UsageError
 if TYPE_CHECKING:
     from resolvent.cli.terminal import Cell
     from resolvent.testing.escape.suite import Proof
+    from resolvent.testing.gates.bench import Result
+    from resolvent.testing.gates.lane import Case
 
 app = typer.Typer(help="Self-tests that print a table: what was tried, and what came of it.", no_args_is_help=True)
 STYLES = {
@@ -118,3 +120,76 @@ def _print(proof: "Proof") -> None:
             verdict = terminal.paint(result.verdict, STYLES[result.verdict])
             terminal.say(f"{verdict}  {one_line(result.attack)}: {one_line(result.said)}")
     terminal.say("", f"rung {proof.rung}, jobs run as user {proof.user}", proof.summary)
+
+
+@app.command()
+def gates(
+    directory: Path | None = typer.Option(None, help="Where to work; the temporary directory if not given."),
+    jobs: int = typer.Option(2, min=1, max=64, help="How many bugs at once."),
+    only: str = typer.Option(
+        "", metavar="ADVERSARY/BUG", help="Only what has these texts in its names; one may be empty."
+    ),
+    quick: bool = typer.Option(
+        False, "--quick", help="Every adversary on one bug, and the honest author on every bug."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print every case as JSON."),
+) -> None:
+    """Let agents that cheat, and an honest one, fix a corpus of bugs; the reviewer sees nothing, so only rules count.
+
+    Exit 1: a wrong change was accepted, a right one was not proven, or a rejection names no rule.
+    """
+    from resolvent.cli.place import run
+
+    if directory is not None and not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory", hint=f"mkdir -p {quote(str(directory))}")
+    with tempfile.TemporaryDirectory(prefix="resolvent-prove-", dir=directory) as temporary:
+        raise typer.Exit(run(_gates(Path(temporary), (only, quick), jobs, as_json)))
+
+
+async def _gates(directory: Path, wanted: tuple[str, bool], jobs: int, as_json: bool) -> int:
+    from resolvent.cli.terminal import stderr
+    from resolvent.testing.gates import bench
+
+    planned = bench.quick() if wanted[1] and not wanted[0] else bench.plan(wanted[0])
+    if not planned.cases:
+        raise UsageError(f"no case is called {wanted[0]!a}", hint="resolvent prove gates --only honest/pages")
+    live, done = stderr().live and not as_json, 0
+
+    def told(case: "Case") -> None:
+        nonlocal done
+        done += 1
+        wrong = case.false_accept or case.false_reject
+        if wrong and not as_json:
+            print(f"✗ {case.adversary}/{case.bug}: {case.outcome} {case.said}", flush=True)
+        elif live:
+            print(
+                f"\r{done} of {planned.cases}: {case.adversary}/{case.bug:40.40}", end="", file=sys.stderr, flush=True
+            )
+
+    if not as_json:
+        print(f"{planned.cases} cases; the whole bench takes some minutes", flush=True)
+    result = await bench.prove(directory, planned, at_once=jobs, told=told)
+    if as_json:
+        print(json.dumps(asdict(result)))
+    else:
+        print("\r" if live else "", end="")
+        _print_gates(result)
+    return 0 if result.holds else 1
+
+
+def _print_gates(result: "Result") -> None:
+    """A row per adversary, then what was wrong, what could not be tried, and the sum."""
+    from resolvent.cli.terminal import one_line, stdout
+    from resolvent.testing.gates.bench import rows
+
+    terminal = stdout()
+    terminal.say(*terminal.table(rows(result), align="<>>=", indent=0), "")
+    for kind, cases in (("FALSE ACCEPT", result.false_accepts), ("FALSE REJECT", result.false_rejects)):
+        for case in cases:
+            told = one_line(f"{case.adversary}/{case.bug}: {case.outcome} {case.said}")
+            terminal.say(f"{terminal.paint(kind, 'bold red')}  {told}")
+    for case in result.unexplained:
+        terminal.say(f"NO RULE  {one_line(f'{case.adversary}/{case.bug}: {case.said}')}")
+    for bug, why in result.skipped:
+        terminal.say(f"NOT TRIED  {bug}: {why}")
+    terminal.say(result.summary)

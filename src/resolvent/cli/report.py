@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from resolvent.cli.terminal import Cell, Terminal, clean, one_line
@@ -61,6 +62,7 @@ def report(terminal: Terminal, facts: Facts) -> Iterator[str]:
         yield terminal.paint(f"  {BOXED_IN}", "yellow")
     yield from _section("findings", terminal, findings(terminal, document["findings"]))
     yield from _gate(terminal, document["gate"])
+    yield from _design(terminal, document.get("design"))
     yield from _pull_request(terminal, facts)
     yield from _question(terminal, document)
     yield ""
@@ -119,6 +121,21 @@ def _gate(terminal: Terminal, gate: dict[str, Any] | None) -> Iterator[str]:
     yield from (terminal.paint(f"  · {one_line(note)}", "dim") for note in gate["notes"])
 
 
+def _design(terminal: Terminal, design: dict[str, Any] | None) -> Iterator[str]:
+    """What programs that ask for a design read; the design itself where no comment holds it."""
+    if design is None:
+        return
+    yield ""
+    yield f"DESIGN_STATUS={design['status']}"
+    if design["comment_url"]:
+        yield f"DESIGN_COMMENT_URL={one_line(design['comment_url'])}"
+    if design["status"] == "CONSENSUS":
+        yield f"DESIGN_NOTES={one_line(design['notes'])}"
+    if design["body"] and not design["comment_url"]:
+        yield ""
+        yield from (f"  {line}".rstrip() for line in clean(design["body"]).splitlines())
+
+
 def _pull_request(terminal: Terminal, facts: Facts) -> Iterator[str]:
     pull, change = facts.document["pull_request"], facts.document["change"]
     if pull is None:
@@ -138,7 +155,7 @@ def _question(terminal: Terminal, document: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield terminal.paint("a person decides", "bold yellow")
     yield from (f"  {line}" for line in clean(decision["text"]).splitlines())
-    yield from (f"  resolvent decide {document['run']} {one_line(choice)}" for choice in decision["choices"])
+    yield from (f"  resolvent decide {document['run']} {quote(one_line(choice))}" for choice in decision["choices"])
 
 
 def _spent(terminal: Terminal, facts: Facts) -> str:
@@ -163,6 +180,10 @@ def following_commands(terminal: Terminal, document: dict[str, Any]) -> list[str
         commands.append((f"resolvent watch {run}", "follow it"))
     if pull:
         commands.append((f"resolvent diff {run}", "the change"))
+    design = document.get("design")
+    if document["playbook"] == "design" and design and design["comment_url"]:
+        number, url = document["subject"].partition("-")[2], quote(design["comment_url"])
+        commands.append((f"resolvent resolve {number} --design-comment {url}", "implement it"))
     if document["outcome"] == "declined":
         commands.append((f"resolvent logs {run}", "how it came to this"))
     rows: list[list[Cell]] = [

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from resolvent.cli.options import Detach, Directory, Follow, Json, Manner
+from resolvent.cli.options import Detach, Directory, Follow, Json, Manner, Sets
 from resolvent.cli.root import app
 
 
@@ -27,9 +27,8 @@ def resolve(
     design_comment: Annotated[
         str, typer.Option(metavar="URL", help="A comment that holds the design to follow.", show_default=False)
     ] = "",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; may be repeated.")
-    ] = None,
+    design: Annotated[bool, typer.Option("--design", help="Agree on a design first, then implement that.")] = False,
+    settings: Sets = None,
     merge: Annotated[
         Literal["never", "ask", "auto"] | None, typer.Option(help="May the proven change be merged?")
     ] = None,
@@ -47,11 +46,12 @@ def resolve(
     entry = entry_point(task, pull=pr, file=str(file) if file else None)
     overrides = (*(settings or ()), *([f"policy.merge={merge}"] if merge else ()))
     overrides += ("sandbox.rung=plain",) if unsafe else ()
-    asked = {"entry": entry, "base": base, "design_comment": design_comment, "unsafe": unsafe}
-    raise typer.Exit(run(_resolve(directory, asked, Manner(detach, json, follow), overrides)))
+    asked = {"entry": entry, "base": base, "design_comment": design_comment, "design_first": design, "unsafe": unsafe}
+    raise typer.Exit(run(submit(directory, asked, Manner(detach, json, follow), overrides)))
 
 
-async def _resolve(directory: Path | None, asked: dict[str, object], manner: Manner, overrides: tuple[str, ...]) -> int:
+async def submit(directory: Path | None, asked: dict[str, object], manner: Manner, overrides: tuple[str, ...]) -> int:
+    """Start a run of what is asked, and follow it in that manner; returns the exit code."""
     from resolvent.app import Submission
     from resolvent.cli.following import start_or_follow
     from resolvent.cli.place import opened

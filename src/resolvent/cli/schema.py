@@ -9,7 +9,8 @@ from resolvent.cli.root import app
 from resolvent.errors import NotFound
 
 NAMES = (
-    "outcome", "events", "error", "runs", "analysis", "implementation", "fix", "review", "verification", "reproducer"
+    "outcome", "events", "error", "runs", "analysis", "implementation", "fix", "review", "verification", "reproducer",
+    "design", "design_review", "design_revision",
 )  # fmt: skip
 
 
@@ -35,7 +36,7 @@ def schema(
 
 
 def _schema(name: str) -> dict[str, Any]:
-    from resolvent.domain import change, events, verdicts
+    from resolvent.domain import change, design, events, verdicts
     from resolvent.domain.model import Value
     from resolvent.engine.report import OutcomeDocument
 
@@ -48,6 +49,9 @@ def _schema(name: str) -> dict[str, Any]:
         "review": verdicts.Review,
         "verification": verdicts.Verification,
         "reproducer": change.Reproducer,
+        "design": design.DesignDraft,
+        "design_review": design.DesignReview,
+        "design_revision": design.DesignRevision,
     }
     if name in models:
         return models[name].model_json_schema()

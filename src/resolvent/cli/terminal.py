@@ -52,6 +52,21 @@ def fit(text: str, room: int) -> str:
     return kept + "…" if room > 0 else ""
 
 
+def wrapped(text: str, room: int) -> list[str]:
+    """The words of a text on as many lines as they need; only a word that is wider than the room is broken."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and cells(lines[-1]) + 1 + cells(word) <= room:
+            lines[-1] += f" {word}"
+            continue
+        lines += [""] if lines[-1] else []
+        for mark in word:
+            if lines[-1] and cells(lines[-1]) + cells(mark) > room:
+                lines.append("")
+            lines[-1] += mark
+    return lines
+
+
 @dataclass(frozen=True)
 class Terminal:
     """One stream: does a person look at it, does it take colours, how wide is it."""
@@ -78,6 +93,12 @@ class Terminal:
         """Print lines that are fit to be seen."""
         for line in lines:
             print(line, file=self.stream)
+
+    def spans(self, rows: Iterable[Sequence[Cell]], *, indent: int = 2) -> int:
+        """How many columns a table of these rows takes when nothing is cut."""
+        measured = [[cells(_cell(cell)[0]) for cell in row] for row in rows]
+        widths: list[int] = [max(column) for column in zip(*measured, strict=True)]
+        return indent + sum(widths) + 2 * (len(widths) - 1)
 
     def table(self, rows: Iterable[Sequence[Cell]], *, align: str, indent: int = 2) -> list[str]:
         """Aligned columns, `<` or `>` each; the one marked `=` gives way when the whole is too wide."""

@@ -1,6 +1,7 @@
 """Changes, checks, and evidence: what one said of the other."""
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -199,3 +200,8 @@ def signature_of(check: Check, *, exit: int, output: str) -> str:
 def agreed(executions: list[Execution]) -> Execution:
     """What several executions of one check on one commit say together."""
     return executions[0] if len(set(executions)) == 1 else "FLAKY"
+
+
+def summed(evidence: Sequence[Evidence]) -> Evidence:
+    """Several executions of one check on one commit as one: the first, with what they say together."""
+    return evidence[0].model_copy(update={"execution": agreed([item.execution for item in evidence])})

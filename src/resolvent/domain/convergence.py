@@ -1,6 +1,6 @@
 """Does a loop of reviews and fixes come to an end? Numbers, and what follows from them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from resolvent.domain.finding import Finding, cited
@@ -57,7 +57,7 @@ def progress(findings: Sequence[Finding], *, rounds: int, lines: tuple[int, int]
     )
 
 
-def way_on(seen: Progress, blocking: Sequence[Finding], policy: Policy, *, tried: frozenset[Way]) -> Way:
+def way_on(seen: Progress, blocking: Sequence[Finding], policy: Policy, *, tried: Collection[Way]) -> Way:
     """What to do before one more fix; each remedy is `tried` once, and then a person decides."""
     grown = seen.lines_now > SMALL_CHANGE and seen.growth > policy.growth
     if grown and "minimise" not in tried and policy.minimise == "remove":

@@ -104,6 +104,15 @@ class GateJudged(Value):
     notes: tuple[str, ...] = ()
 
 
+class DesignSettled(Value):
+    event: Literal["design_settled"] = "design_settled"
+    status: str
+    comment_url: str = ""
+    notes: str = ""
+    rounds: int
+    body: str = ""
+
+
 class DecisionAsked(Value):
     event: Literal["decision_asked"] = "decision_asked"
     key: str
@@ -137,6 +146,7 @@ Event = Annotated[
     | BudgetWarned
     | FindingTriaged
     | GateJudged
+    | DesignSettled
     | DecisionAsked
     | DecisionMade
     | RunEnded,

@@ -98,7 +98,7 @@ class Place(NamedTuple):
     line: int
 
 
-_PLACE = re.compile(r"(?<![\w/.@+-])([\w.@+-]+(?:/[\w.@+-]+)*)(?::(\d{1,7}))?(?![\w/])")
+_PLACE = re.compile(r"(?<![\w/.@+-])([\w.@+-]+(?:/[\w.@+-]+)*)(?::(\d{1,20}))?(?![\w/])")
 
 
 def cited(claim: Claim) -> tuple[Place, ...]:

@@ -172,10 +172,14 @@ class Task(Value):
     budget_usd: float | None = None
     # It runs in a box, with gateways. Outside of one it is given its key itself.
     boxed: bool = True
+    # The name of its answer file, where the usual one would not be this turn's alone.
+    answer: str = ""
 
     @property
     def answer_file(self) -> str:
         """The name of the file it may leave its answer in: another one for every turn."""
+        if self.answer:
+            return self.answer
         return "answer.json" if self.turn == 1 else f"answer.{self.turn}.json"
 
 

@@ -1,5 +1,6 @@
 """The rows of a run: what the journal keeps and the front ends show."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from resolvent.domain.change import Change
@@ -41,6 +42,14 @@ class AgentChoice(Value):
     writes: tuple[str, ...] = ()
 
 
+def stand_ins(chosen: AgentChoice, fallbacks: Mapping[str, AgentChoice]) -> tuple[AgentChoice, ...]:
+    """Who may be asked for that role: the chosen one, then whoever takes its place, in their order, each once."""
+    found, left = [chosen], {name: one for name, one in fallbacks.items() if name != chosen.name}
+    while (substitute := left.pop(found[-1].fallback, None)) is not None:
+        found.append(substitute)
+    return tuple(found)
+
+
 class Frozen(Value):
     """The inputs of a run, frozen at submit; replays read these and nothing newer."""
 
@@ -60,6 +69,8 @@ class Frozen(Value):
     prompts: dict[str, str]
     design_comment: str = ""
     design_comment_url: str = ""
+    # A design is drafted and reviewed before anything is analysed.
+    design_first: bool = False
     # A person said that agents and checks may run without walls.
     unsafe: bool = False
 

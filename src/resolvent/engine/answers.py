@@ -6,10 +6,21 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from resolvent.domain.design import DesignDraft, DesignReview, DesignRevision
 from resolvent.domain.job import Reply
 from resolvent.domain.model import Value
 from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Variants, Verification
-from resolvent.engine.blocks import Section, explained, items, keyed, reproducer, sections, validated
+from resolvent.engine.blocks import (
+    Section,
+    explained,
+    items,
+    keyed,
+    listed,
+    reproducer,
+    sections,
+    several,
+    validated,
+)
 from resolvent.engine.forms import SHAPES, WORDS
 from resolvent.engine.transcript import Told, clean, final, speaks
 from resolvent.errors import MalformedAnswer
@@ -18,6 +29,8 @@ T = TypeVar("T", bound=Value)
 
 RAW_BYTES = 64 << 10
 DESIGN = ("root_cause", "severity", "approach", "test_strategy", "risks", "alternatives_rejected")
+DESIGN_LISTS = ("files_to_change", "edge_cases", "risks", "alternatives_rejected")
+WHOLE_DESIGN = ("root_cause", "severity", "approach", "test_strategy", "revision_notes", *DESIGN_LISTS)
 CLAIM = ("Description", "Code evidence", "Reachability", "Blast radius")
 TRIAGE = ("Validity", "Origin", "Difficulty", "Risk", "Scope", "Rationale")
 CARRIED_ALONG = ("Severity", "Description", "Code evidence", "Fix guidance")
@@ -96,6 +109,25 @@ def _reproduced(found: dict[str, Section]) -> dict[str, Any]:
     return how
 
 
+def _design_draft(told: Told) -> dict[str, Any]:
+    fields: dict[str, Any] = {"verdict": told.token.removeprefix("VERDICT=")}
+    if "REASON" in told.fields:
+        fields["reason"] = told.fields["REASON"]
+    if "SOLUTION_DESIGN" in told.blocks:
+        found = keyed(told.blocks["SOLUTION_DESIGN"], WHOLE_DESIGN)
+        fields["design"] = {key: several(found[key]) if key in DESIGN_LISTS else found[key].text for key in found}
+    return fields
+
+
+def _design_review(told: Told) -> dict[str, Any]:
+    return {
+        "verdict": told.token,
+        "approval_notes": told.fields.get("APPROVAL_NOTES", ""),
+        "feedback": listed(told.blocks["REVISION_FEEDBACK"]) if "REVISION_FEEDBACK" in told.blocks else [],
+        "comment_url": told.fields.get("REVIEW_COMMENT_URL", ""),
+    }
+
+
 def _implementation(told: Told) -> dict[str, Any]:
     if not told.token or "PR_NUMBER" in told.fields:
         number = told.fields["PR_NUMBER"]
@@ -170,4 +202,7 @@ _FIELDS: dict[type[Value], Callable[[Told], dict[str, Any]]] = {
     Review: _review,
     Verification: _verification,
     Variants: _variants,
+    DesignDraft: _design_draft,
+    DesignRevision: _design_draft,
+    DesignReview: _design_review,
 }

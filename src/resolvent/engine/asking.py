@@ -8,10 +8,11 @@ from resolvent.domain.events import AgentParked
 from resolvent.domain.job import Branch, Session
 from resolvent.domain.record import JobRow
 from resolvent.engine.requests import revive
-from resolvent.engine.turns import Taken, Talk, Turn, take, where
+from resolvent.engine.turns import Taken, Talk, Turn, take, where, worked
 from resolvent.engine.world import World
 from resolvent.errors import AgentBusy, AgentFailed, AgentStuck, BudgetSpent, JobLost, KeyRefused, ResolventError
 
+SHORT_S = 60.0
 CUT_SHORT = (AgentBusy, BudgetSpent, JobLost, KeyRefused)
 INTERRUPTED = (
     "You were interrupted while you worked on this, and nothing of your last turn was taken. What you had done is "
@@ -39,6 +40,9 @@ async def first_turn(world: World, talk: Talk, text: str, form: str) -> Taken:
         try:
             return await _nudged(world, talk, turn, form)
         except AgentBusy as error:
+            if talk.agent.abilities.resume and await worked(world, talk, turn):
+                # It had its model until now, and goes on from there: that is another outage than the last one.
+                delays = iter(world.patience.delays())
             await _park(world, talk, error, next(delays, None))
             # What it had done until then need not be paid for twice.
             interrupted = await _left_off(world, talk, turn) or interrupted
@@ -51,9 +55,14 @@ async def first_turn(world: World, talk: Talk, text: str, form: str) -> Taken:
 
 async def _park(world: World, talk: Talk, error: AgentBusy, delay: float | None) -> None:
     """Hold the whole account back until the model is there again; the error when nobody knows and patience is over."""
-    if error.until is None and delay is None:
+    # Counted from the end of its job: whoever finds it again after a restart does not wait anew.
+    since = error.details.get("at")
+    now = since if isinstance(since, float) and world.clock.frozen_at is None else time.time()
+    # A pause that short may be its program's own, of which the server knows nothing.
+    stated = error.until is not None and error.until > now + SHORT_S
+    if delay is None and not stated:
         raise error
-    until = time.time() + (delay or 0.0) if error.until is None else error.until
+    until = max(error.until or 0.0, now + (delay or 0.0))
     world.breakers.hold(talk.agent.account, until)
     told = AgentParked(step=talk.request.id, agent=talk.choice.name, until=until, reason=error.message)
     await world.journal.tell(talk.request.run, told, at=world.clock.now(), key=f"{talk.request.id}:parked:{until:.3f}")

@@ -20,6 +20,7 @@ T = TypeVar("T", bound=Value)
 MAX_ANSWER_BYTES = 1 << 20
 _FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)")
 _NEW_ITEM = re.compile(r"[-*+#]|\d+[.)]")
+_POINT = re.compile(r"(?:[-*+]|\d{1,4}[.)])[ \t]+(?P<text>\S.*)")
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -99,6 +100,39 @@ def items(block: Sequence[str], *, start: str, keys: Sequence[str]) -> list[dict
     if len(grouped) > MAX_CLAIMS:
         raise MalformedAnswer(f"the block holds more than {MAX_CLAIMS} items: keep to those that matter most")
     return [_each_once(group) for group in grouped]
+
+
+def listed(block: Sequence[str]) -> list[str]:
+    """A block of points, each begun by a list mark at the margin; indented lines, and those directly below, go on."""
+    found: list[list[str]] = []
+    fence = above = ""
+    for line in textwrap.dedent("\n".join(block)).split("\n"):
+        outside = not fence
+        point = _POINT.fullmatch(line) if outside else None
+        fence = fence_after(point["text"] if point else line, fence)
+        at_margin = outside and line.strip() and not line[0].isspace()
+        if point:
+            found.append([point["text"]])
+        elif at_margin and (not found or not above.strip() or _NEW_ITEM.match(line)):
+            raise MalformedAnswer(f"this line belongs to no point of the list: {shortened(line)}; begin it with `- `")
+        elif found:
+            found[-1].append(line)
+        elif line.strip():
+            raise MalformedAnswer(f"the list must begin with `- `, but it begins with {shortened(line)}")
+        above = line
+    if fence:
+        raise MalformedAnswer(f"a code fence opened with {fence} inside the list is never closed")
+    return [Section("", first, tuple(rest)).text for first, *rest in found]
+
+
+def several(section: Section) -> list[str]:
+    """The value of a key that may take a list: the points below it, or one point when it is plain text."""
+    below = textwrap.dedent("\n".join(section.rest)).split("\n")
+    if not any(_POINT.fullmatch(line) for line in below):
+        return [section.text] if section.text else []
+    if section.first:
+        raise MalformedAnswer(f"{section.key} has text on its line and a list below it: give one of them")
+    return listed(section.rest)
 
 
 def _nothing_in(above: Section) -> None:

@@ -10,6 +10,9 @@ from resolvent.ports import Clock, Journal
 
 WARNED_AT = 0.8
 GO_ON = "go on"
+# The day is everybody's: nobody gives it more by an answer to one run.
+RETRY = "retry"
+RUN, DAY = "run", "day"
 DAY_S = 86400.0
 
 
@@ -21,14 +24,21 @@ class Budgets:
     clock: Clock
     day_usd: float | None = None
 
-    async def left(self, run: str, frozen: Frozen, choice: AgentChoice) -> float | None:
-        """What the next job of a run may cost; None: as much as it likes. BudgetSpent when nothing is left."""
+    async def left(self, run: str, frozen: Frozen, choice: AgentChoice, *, job: str) -> float | None:
+        """What a job of a run may cost; None: as much as it likes. BudgetSpent when nothing was left before it."""
         rooms = [choice.budget_usd] if choice.budget_usd is not None else []
-        for name, limit, spent in await self._scopes(run, frozen):
+        scopes = await self._scopes(run, frozen)
+        # Found again after a restart, it has spent something by now: that does not keep it from having been let in.
+        own = sum(row.usage.usd for row in await self.journal.jobs(run) if row.id == job) if scopes else 0.0
+        for name, limit, all in scopes:
+            spent = all - own
             if spent >= limit:
                 raise BudgetSpent(
                     f"the {name} has spent ${spent:.2f} of its ${limit:.2f}",
-                    hint=f"resolvent decide {run} '{GO_ON}'  # the same amount again; or: resolvent cost",
+                    hint=f"resolvent decide {run} '{GO_ON}'  # the same amount again; or: resolvent cost"
+                    if name == RUN
+                    else f"resolvent decide {run} '{RETRY}'  # tomorrow, or with more as limits.cost_day_usd",
+                    scope=name,
                 )
             rooms.append(limit - spent)
         return min(rooms, default=None)
@@ -46,8 +56,8 @@ class Budgets:
         if frozen.budget_usd is not None:
             granted = [one for one in await self.journal.decisions(run) if one.answer == GO_ON]
             spent = sum((job.usage for job in await self.journal.jobs(run)), Usage())
-            scopes.append(("run", frozen.budget_usd * (1 + len(granted)), spent.usd))
+            scopes.append((RUN, frozen.budget_usd * (1 + len(granted)), spent.usd))
         if self.day_usd is not None:
             today = self.clock.now() // DAY_S * DAY_S
-            scopes.append(("day", self.day_usd, (await self.journal.spent(since=today)).usd))
+            scopes.append((DAY, self.day_usd, (await self.journal.spent(since=today)).usd))
         return scopes

@@ -3,12 +3,13 @@
 import asyncio
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from resolvent.domain.change import Change, Check, Evidence, execution_of, signature_of
 from resolvent.domain.job import Branch, Job, JobExit
 from resolvent.domain.record import Frozen, JobRow
 from resolvent.engine.jobs import supervise
+from resolvent.engine.reaching import Reached, Reaching
 from resolvent.engine.requests import Request
 from resolvent.engine.world import World
 from resolvent.errors import ExportRefused
@@ -23,8 +24,9 @@ async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any
     asked = Check.model_validate(request.inputs["check"])
     change = Change.model_validate(request.inputs["on"])
     branch = Branch(id=request.id, parent=None, commit=change.commit)
+    reached: Reached | Literal[""] = "unknown" if "watch" in request.inputs else ""
     try:
-        exit, output, log = await _execute(world, frozen, request, asked=asked, branch=branch)
+        exit, output, log, reached = await _execute(world, frozen, request, asked=asked, branch=branch)
     except ExportRefused as error:
         # Files that cannot be laid over the checkout: nothing ran, so nothing is shown.
         exit, output, log = NOTHING_RAN, (sha256(error.message.encode()).hexdigest(), error.message), ""
@@ -41,6 +43,7 @@ async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any
         # A message on a job that ended by itself says that output was lost: what is left proves nothing.
         execution=execution_of(asked, exit=exit.exit, output=output[1], ended=exit.ended and not exit.message),
         signature=signature_of(asked, exit=exit.exit, output=output[1]),
+        reached=reached,
         tail=output[1][-QUOTED_CHARACTERS:],
     )
     await world.journal.save_evidence(request.run, evidence)
@@ -50,8 +53,8 @@ async def check(world: World, frozen: Frozen, request: Request) -> dict[str, Any
 
 async def _execute(
     world: World, frozen: Frozen, request: Request, *, asked: Check, branch: Branch
-) -> tuple[JobExit, tuple[str, str], str]:
-    """How the command ended, the digest and end of its output, and where all of that is."""
+) -> tuple[JobExit, tuple[str, str], str, Reached | Literal[""]]:
+    """How the command ended, the digest and end of its output, where all of that is, and what it reached."""
     change = Change.model_validate(request.inputs["on"])
     async with world.slots.take("checks", request.run):
         await world.workspace.root(change, id=branch.id)
@@ -60,10 +63,17 @@ async def _execute(
         row = JobRow(id=request.file_name, run=request.run, step=request.id, name=asked.name)
         private = world.private_directory(row.id)
         job = _job(world, frozen, asked, id=row.id, home=world.workspace.inside(private))
+        reaching = None
+        if watch := request.inputs.get("watch"):
+            reaching = await Reaching.over(world, change, asked, watch=watch, private=private)
+            job = job.model_copy(update={"environment": job.environment | reaching.environment})
         job = await world.workspace.enter(branch, job, private=private, unsafe=frozen.unsafe)
         _, exit = await supervise(world, row, job)
     log = world.jobs.output(row.id)
-    return exit, await asyncio.to_thread(_read, log), str(log)
+    reached: Reached | Literal[""] = ""
+    if reaching is not None:
+        reached = await asyncio.to_thread(reaching.said, exit, root=job.cwd)
+    return exit, await asyncio.to_thread(_read, log), str(log), reached
 
 
 def _job(world: World, frozen: Frozen, asked: Check, *, id: str, home: str) -> Job:

@@ -3,13 +3,14 @@
 import json
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
-from resolvent.domain import verdicts
+from resolvent.domain import design, verdicts
 from resolvent.domain.events import AgentReplaced
 from resolvent.domain.job import Branch, JobExit, Reply
 from resolvent.domain.model import Value
-from resolvent.domain.record import AgentChoice, Frozen
+from resolvent.domain.record import AgentChoice, Frozen, stand_ins
 from resolvent.engine.answers import grammar, parse
 from resolvent.engine.asking import first_turn
 from resolvent.engine.prompts import Prompt, quoted, read, render
@@ -28,6 +29,9 @@ ANSWERS: dict[str, type[Value]] = {
         verdicts.Review,
         verdicts.Verification,
         verdicts.Variants,
+        design.DesignDraft,
+        design.DesignRevision,
+        design.DesignReview,
     )
 }
 
@@ -76,22 +80,17 @@ class Heard:
 async def _converse(world: World, frozen: Frozen, request: Request) -> Heard:
     """Ask who plays the role, or, where a person named one, who takes its place when it cannot be had."""
     prompt = read(request.name, frozen.prompts[request.name])
-    chosen = frozen.agents[prompt.role]
-    choice: AgentChoice | None = chosen
-    # Two that stand in for each other are asked once each.
-    left = {name: one for name, one in frozen.fallbacks.items() if name != chosen.name}
-    while choice:
-        substitute = left.pop(choice.fallback, None)
+    choices = stand_ins(frozen.agents[prompt.role], frozen.fallbacks)
+    for choice, substitute in zip_longest(choices, choices[1:]):
         talk = _talk(world, frozen, request, choice)
         try:
-            return await _heard(world, replace(talk, substitute=choice is not chosen))
+            return await _heard(world, replace(talk, substitute=choice is not choices[0]))
         except (AgentMissing, KeyRefused, AgentBusy) as error:
             if substitute is None:
                 raise
             told = AgentReplaced(step=request.id, agent=choice.name, by=substitute.name, reason=error.message)
             key = f"{request.id}:replaced:{choice.name}"
             await world.journal.tell(request.run, told, at=world.clock.now(), key=key)
-            choice = substitute
     raise Bug("a step has nobody to ask")
 
 

@@ -35,6 +35,32 @@ async def comment(world: World, frozen: Frozen, request: Request) -> dict[str, A
     return await _once(world, request, target, look=look, write=write)
 
 
+async def stick(world: World, frozen: Frozen, request: Request) -> dict[str, Any]:
+    """Have one comment with this marker, and have it say exactly this: posted when there is none, else edited."""
+    target, body, own = (str(request.inputs[name]) for name in ("target", "body", "marker"))
+    text = body if body.startswith(own) else f"{own}\n{body}"
+
+    async def sticking() -> Comment | None:
+        trusted = await world.forge.trusted()
+        for there in await world.forge.comments(target):
+            # On a line of its own: whoever only quotes it is not rewritten.
+            if there.author in trusted and own in there.body.splitlines():
+                return there
+        return None
+
+    async def look() -> Written | None:
+        there = await sticking()
+        return _commented(there) if there and there.body.rpartition("\n\n<!-- resolvent:")[0] == text else None
+
+    async def write() -> Written:
+        there, marked = await sticking(), f"{text}\n\n{marker(request)}"
+        if there is None:
+            return _commented(await world.forge.comment(target, marked))
+        return _commented(await world.forge.edit_comment(there, marked))
+
+    return await _once(world, request, target, look=look, write=write)
+
+
 async def file_issue(world: World, frozen: Frozen, request: Request) -> dict[str, Any]:
     """Open an issue, unless an open one with this marker or this title exists."""
     title, body = str(request.inputs["title"]), str(request.inputs["body"])

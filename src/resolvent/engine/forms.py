@@ -1,10 +1,12 @@
 """The token grammar: which tokens each verdict has, what belongs to them, and how agents are told."""
 
+from resolvent.domain.design import DesignDraft, DesignReview, DesignRevision
 from resolvent.domain.model import Value
 from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Variants, Verification
 from resolvent.engine.transcript import Form, Shape
 
 PULL_REQUEST = ("PR_URL", "PR_NUMBER", "PR_HEAD_BRANCH")
+POSTED = ("REVIEW_COMMENT_URL",)
 UNPUSHED = Form(fields=("LOCAL_COMMIT", "RETRY_PUSH_BRANCH"))
 
 SHAPES: dict[type[Value], Shape] = {
@@ -30,6 +32,19 @@ SHAPES: dict[type[Value], Shape] = {
         {"NO_IN_SCOPE_P0_P1": Form(), "IN_SCOPE_P0_P1": Form(block="IN_SCOPE_P0_P1")}, asides=("TRIAGE",)
     ),
     Variants: Shape({"NO_VARIANTS": Form(), "VARIANTS": Form(block="VARIANTS")}),
+    DesignDraft: Shape(
+        {
+            "VERDICT=NEED_DESIGN_REVIEW": Form(block="SOLUTION_DESIGN"),
+            "VERDICT=NO_ACTION_NEEDED": Form(fields=("REASON",)),
+        }
+    ),
+    DesignRevision: Shape({"VERDICT=NEED_DESIGN_REVIEW": Form(block="SOLUTION_DESIGN")}),
+    DesignReview: Shape(
+        {
+            "DESIGN_APPROVED": Form(fields=("APPROVAL_NOTES",), together=POSTED),
+            "DESIGN_NEEDS_REVISION": Form(block="REVISION_FEEDBACK", together=POSTED),
+        }
+    ),
 }
 
 _RULES = """\
@@ -46,6 +61,13 @@ there is nothing to run, write `reproducer: none` and the reason on that line.""
 _UNPUSHED = """\
 - If you made a commit and the forge refused your credentials twice: a line reading `GH_AUTH_EXPIRED`, then one
   line with `LOCAL_COMMIT=` and the commit, and one with `RETRY_PUSH_BRANCH=` and the branch."""
+_DESIGN = """\
+a line reading `VERDICT=NEED_DESIGN_REVIEW`, then a line reading `BEGIN_SOLUTION_DESIGN`, then these keys, each at the
+  start of a line and followed by a colon: root_cause, severity (exactly one of P0, P1, P2, feature), approach,
+  files_to_change, edge_cases, test_strategy, risks, alternatives_rejected{more}; and at last a line reading
+  `END_SOLUTION_DESIGN` and nothing else. Every key is there. files_to_change, edge_cases, risks and
+  alternatives_rejected take a list: nothing behind the colon, and below it one point per line that begins with `- `;
+  indent the further lines of a point by two spaces. The other values are text, which may take several lines."""
 
 WORDS: dict[type[Value], str] = {
     Analysis: f"""\
@@ -99,4 +121,19 @@ spaces. What is not valid is INVALID_OR_ALREADY_FIXED, and only that is.""",
 Each variant begins with `- Variant:` and, in a few words, what is different in it, and goes on with the key
 `- reproducer:` on a line of its own. Nothing else may stand between.
 {_REPRODUCER}""",
+    DesignDraft: f"""\
+{_RULES}
+- If nothing is to be done: a line reading `VERDICT=NO_ACTION_NEEDED`, then one line with `REASON=` and
+  the reason why.
+- Otherwise the design: {_DESIGN.format(more="")}""",
+    DesignRevision: f"""\
+{_RULES}
+- The revised design: {_DESIGN.format(more=", revision_notes")}""",
+    DesignReview: f"""\
+{_RULES}
+- If the design is sound: a line reading `DESIGN_APPROVED`, then one line with `APPROVAL_NOTES=` and, in short, why.
+- If it must be revised: a line reading `DESIGN_NEEDS_REVISION`, then a line reading `BEGIN_REVISION_FEEDBACK`, then
+  one point per gap, each beginning with `- ` at the margin (indent its further lines by two spaces), and at last a
+  line reading `END_REVISION_FEEDBACK` and nothing else.
+Only if you posted your review as a comment yourself: one more line below, `REVIEW_COMMENT_URL=` with its address.""",
 }

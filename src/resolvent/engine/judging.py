@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from resolvent.domain.job import Usage
+from resolvent.domain.job import Abilities, Usage
 from resolvent.domain.transcript import Moment, Retried, Said, Spent, ToolAnswered, ToolCalled
 from resolvent.ports import Listener
 
@@ -33,6 +33,8 @@ class Judge:
     budget_usd: float | None = None
     stop: Stop | None = None
     spent: Usage = field(default_factory=Usage)
+    # Its model had it do something: words alone may be its program's own.
+    worked: bool = False
     _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     _last: tuple[str, str, str] = ("", "", "")
     _times: int = 0
@@ -47,6 +49,7 @@ class Judge:
     def _judged(self, moment: Moment) -> Stop | None:
         match moment:
             case ToolCalled(call=call, tool=tool, input=input):
+                self.worked = True
                 self._calls[call] = (tool, input)
             case ToolAnswered(call=call, output=output):
                 return self._answered(call, output)
@@ -72,6 +75,15 @@ class Judge:
         if self._times < REPEATS:
             return None
         return Stop("stuck", f"it called {tool} {self._times} times in a row with the same result: {input[:200]}")
+
+
+def stopping_at(budget_usd: float | None, abilities: Abilities) -> float | None:
+    """The amount at which we stop an agent ourselves.
+
+    None for one that stops by itself, and for one that tells what it spent when its turn is over: to stop it then would
+    throw away what was paid for.
+    """
+    return budget_usd if abilities.cost and not abilities.budget else None
 
 
 def judged(output: Path, listener: Listener, *, budget_usd: float | None = None) -> Judge:

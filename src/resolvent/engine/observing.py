@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from resolvent.domain.change import Change
+from resolvent.domain.job import Usage
 from resolvent.domain.record import Frozen
 from resolvent.domain.subject import RequiredCheck
 from resolvent.engine.requests import Request
@@ -92,12 +93,22 @@ async def _rerun(world: World, frozen: Frozen, what: Seen) -> Seen:
 
 
 async def _base(world: World, frozen: Frozen, what: Seen) -> Seen:
-    """The base branch as it is now, and what of the change does not merge onto it."""
+    """The base branch as it is now, what of the change does not merge onto it, and where the pull request's head is."""
+    head = await world.forge.head_of(str(what["head"])) if what.get("head") else None
     now = await world.forge.fetch(world.repository.upstream, frozen.base_branch)
     onto = await world.repository.change(now)
     conflicts = await world.repository.conflicts(Change.model_validate(what["change"]), onto)
     said = f"{onto}, {'clean' if not conflicts else f'{len(conflicts)} conflicts'}"
-    return {"base": onto.model_dump(mode="json"), "conflicts": list(conflicts), "summary": said}
+    return {"base": onto.model_dump(mode="json"), "conflicts": list(conflicts), "head": head or "", "summary": said}
+
+
+async def _so_far(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """What people decided and agents spent up to now."""
+    run = str(what["run"])
+    spent = sum((job.usage for job in await world.journal.jobs(run)), Usage())
+    made = [one.model_dump(mode="json") for one in await world.journal.decisions(run) if one.answer is not None]
+    said = f"{len(made)} decisions, ${spent.usd:.2f}"
+    return {"decisions": made, "usage": spent.model_dump(mode="json"), "summary": said}
 
 
 SIGHTS: dict[str, Callable[[World, Frozen, Seen], Awaitable[Seen]]] = {
@@ -108,6 +119,7 @@ SIGHTS: dict[str, Callable[[World, Frozen, Seen], Awaitable[Seen]]] = {
     "checks_on_base": _checks_on_base,
     "rerun": _rerun,
     "base": _base,
+    "so_far": _so_far,
 }
 
 

@@ -22,6 +22,7 @@ VERBS: dict[str, Work] = {
     "observe": observing.observe,
     "publish": effects.publish,
     "comment": effects.comment,
+    "stick": effects.stick,
     "file_issue": effects.file_issue,
     "merge": effects.merge,
 }

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from resolvent.domain.change import Evidence, File
+from resolvent.domain.design import Designed
+from resolvent.domain.events import DesignSettled
 from resolvent.domain.finding import Finding
 from resolvent.domain.job import Usage
 from resolvent.domain.model import Value
@@ -27,7 +29,11 @@ class FindingDocument(Value):
     valid: bool | None
     origin: str
     basis: Literal["executed", "argued"]
+    # The rule of ours that found it, if none of the reviewers did.
+    rule: str = ""
+    found_in_round: int = 0
     created_in_round: int
+    repeats: str = ""
     issue: str
 
 
@@ -83,6 +89,8 @@ class OutcomeDocument(Value):
     effects: tuple[EffectDocument, ...] = ()
     cost: Usage = Usage()
     steps: tuple[StepDocument, ...] = ()
+    # How the design ended that was made first, or alone.
+    design: Designed | None = None
 
 
 async def outcome_document(journal: Journal, row: RunRow, ended: Ended | None = None) -> dict[str, Any]:
@@ -103,6 +111,7 @@ async def outcome_document(journal: Journal, row: RunRow, ended: Ended | None = 
         effects=tuple(_effect(item) for item in effects),
         cost=spent(await journal.jobs(row.id)),
         steps=tuple(_step(item) for item in await journal.steps(row.id)),
+        design=await _design(journal, row),
         **_standing(row, ended, effects),
     )
     return document.model_dump(mode="json")
@@ -129,6 +138,18 @@ def _standing(row: RunRow, ended: Ended | None, effects: Sequence[EffectRow]) ->
     }
 
 
+async def _design(journal: Journal, row: RunRow) -> Designed | None:
+    """The last design the run agreed upon."""
+    found, after = None, 0
+    wanted = row.inputs.design_first or row.playbook == "design"
+    while wanted and (page := await journal.events(row.id, after=after)):
+        after = page[-1].seq
+        for recorded in page:
+            if isinstance(recorded.event, DesignSettled):
+                found = Designed.model_validate(recorded.event.model_dump(exclude={"event"}))
+    return found
+
+
 def _finding(finding: Finding) -> FindingDocument:
     return FindingDocument(
         id=finding.id,
@@ -138,7 +159,10 @@ def _finding(finding: Finding) -> FindingDocument:
         valid=finding.valid,
         origin=finding.origin,
         basis=finding.basis,
+        rule=finding.rule,
+        found_in_round=finding.found_in_round,
         created_in_round=finding.created_in_round,
+        repeats=finding.repeats,
         issue=finding.issue,
     )
 

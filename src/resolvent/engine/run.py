@@ -1,19 +1,19 @@
 """A run: the verbs a playbook may use. Each is recorded once, so a replay repeats nothing that was done."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from resolvent.domain.change import Change, Check, Evidence
-from resolvent.domain.decision import Question
+from resolvent.domain.decision import Decision, Question
 from resolvent.domain.events import DecisionAsked, Event, StepRetried
 from resolvent.domain.finding import Finding
 from resolvent.domain.job import Branch
 from resolvent.domain.model import Value
 from resolvent.domain.record import Frozen, RunRow
 from resolvent.domain.subject import Comment, Issue, PullRequest
-from resolvent.engine.budgets import GO_ON
+from resolvent.engine.budgets import DAY, GO_ON, RETRY
 from resolvent.engine.durable import Durable
 from resolvent.engine.requests import Request, plain, revive
 from resolvent.engine.world import World
@@ -27,11 +27,14 @@ from resolvent.errors import (
     Suspended,
     Unavailable,
 )
+from resolvent.ports import Repository
 
 T = TypeVar("T", bound=Value)
 V = TypeVar("V")
+W = TypeVar("W")
 LOST_TRIES = 3
 NOTHING: Mapping[str, str] = {}
+NOWHERE: Mapping[str, Sequence[int]] = {}
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Run:
         self.id = row.id
         self.inputs: Frozen = row.inputs
         self.policy = row.inputs.policy
+        # What follows from commits alone is read where it is needed: there is nothing to record.
+        self.repository: Repository = world.repository
         self._forked = bool(row.forked_from)
         self._world = world
         self._durable = durable
@@ -95,10 +100,16 @@ class Run:
         branch = Branch.model_validate(said["branch"])
         return Edited(model.model_validate(said["value"]), branch, said["agent"], change)
 
-    async def check(self, check: Check, *, on: Change, nth: int = 1) -> Evidence:
-        """Run one command on one commit. Repeats on purpose say which one they are."""
+    async def check(
+        self, check: Check, *, on: Change, nth: int = 1, watch: Mapping[str, Sequence[int]] = NOWHERE
+    ) -> Evidence:
+        """Run one command on one commit. Repeats on purpose say which one they are.
+
+        `watch` names lines of that commit by path: the evidence says whether the command reached one of them.
+        """
         title = f"{check.name} on {'the base' if on == self.inputs.base else on}{f' ({nth})' if nth > 1 else ''}"
-        said = await self._verb("check", check.kind, {"check": check, "on": on, "nth": nth}, title=title)
+        asked = {"check": check, "on": on, "nth": nth} | ({"watch": watch} if watch else {})
+        said = await self._verb("check", check.kind, asked, title=title)
         return Evidence.model_validate(said["evidence"])
 
     async def observe(self, sight: str, *, nth: int = 1, **what: Any) -> dict[str, Any]:
@@ -121,6 +132,12 @@ class Run:
         said = await self._verb("comment", name, asked, title=f"comment on {target}: {name}")
         return Comment.model_validate(said["comment"])
 
+    async def stick(self, target: str, *, name: str, body: str, marker: str) -> Comment:
+        """Keep one comment with this marker up to date: it says this from now on, in its place."""
+        asked = {"target": target, "body": body, "marker": marker}
+        said = await self._verb("stick", name, asked, title=f"keep up to date on {target}: {name}")
+        return Comment.model_validate(said["comment"])
+
     async def file_issue(self, *, title: str, body: str, labels: tuple[str, ...] = ()) -> tuple[Issue, bool]:
         """Open an issue, or find the open one with that title; True when it is new."""
         asked = {"title": title, "body": body, "labels": labels}
@@ -135,10 +152,14 @@ class Run:
 
     async def wait(self, question: Question) -> str:
         """Return a person's answer, or park the run until it comes."""
+        return (await self.decide(question)).answer or ""
+
+    async def decide(self, question: Question) -> Decision:
+        """As `wait`; who answered and why comes with the answer."""
         at = self._world.clock.now()
         decision = await self._world.journal.ask(self.id, question, at=at)
         if decision.answer is not None:
-            return decision.answer
+            return decision
         asked = DecisionAsked(key=question.key, text=question.text, choices=question.choices)
         # A question that was withdrawn and is asked again is told again.
         await self._world.journal.tell(self.id, asked, at=at, key=f"asked:{question.key}@{decision.asked_at}")
@@ -192,7 +213,7 @@ class Run:
         if isinstance(error, JobLost) and request.attempt < LOST_TRIES:
             pass
         elif (again := _for_a_person(error)) is not None:
-            text = f"{request.title}: {error.message}. {error.hint}".strip()
+            text = f"{request.title}: {error.message}" + (f" (next: {error.hint})" if error.hint else "")
             key = f"unavailable:{request.key}#{request.attempt}"
             if await self.wait(Question(key=key, text=text, choices=(again, "stop"))) == "stop":
                 raise error
@@ -206,9 +227,18 @@ class Run:
 def _for_a_person(error: ResolventError) -> str | None:
     """What a person may answer so that the step is tried again; None when nothing they could do would help it."""
     if isinstance(error, BudgetSpent):
-        return GO_ON
+        return RETRY if error.details.get("scope") == DAY else GO_ON
     refused = isinstance(error, KeyRefused) or (isinstance(error, ForgeRefused) and error.details.get("auth"))
     return "retry" if refused or isinstance(error, Unavailable) else None
+
+
+async def both(one: Awaitable[V], other: Awaitable[W]) -> tuple[V, W]:
+    """Do both at once; when one fails or parks, the other still finishes first."""
+    first, second = await asyncio.gather(one, other, return_exceptions=True)
+    for result in (first, second):
+        if isinstance(result, BaseException):
+            raise result
+    return cast(tuple[V, W], (first, second))
 
 
 async def together(work: Iterable[Awaitable[V]]) -> list[V]:

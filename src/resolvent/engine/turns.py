@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resolvent.domain.events import AgentNoticed, JobStarted
-from resolvent.domain.job import Branch, Job, JobExit, Reply, Session, Task
+from resolvent.domain.job import Branch, Job, JobExit, Reply, Session, Task, Usage
 from resolvent.domain.model import Value
 from resolvent.domain.record import AgentChoice, Frozen, JobRow
 from resolvent.engine.jobs import supervise
-from resolvent.engine.judging import Judge, Stop, judged
+from resolvent.engine.judging import Judge, Stop, judged, stopping_at
 from resolvent.engine.prompts import Prompt
 from resolvent.engine.requests import Request
 from resolvent.engine.world import World
@@ -86,6 +86,12 @@ async def where(world: World, talk: Talk, turn: Turn) -> tuple[Task, Path]:
     return await _task(world, talk, turn, budget=None), world.jobs.output(_job(talk, turn))
 
 
+async def worked(world: World, talk: Talk, turn: Turn) -> bool:
+    """Its model was there in that turn, and had it do something."""
+    judge = await asyncio.to_thread(judged, world.jobs.output(_job(talk, turn)), talk.agent.listener())
+    return judge.worked
+
+
 async def take(world: World, talk: Talk, turn: Turn) -> Taken:
     """One turn from its start, or from wherever it is by now, to its end."""
     async with _admitted(world, talk):
@@ -100,21 +106,30 @@ async def take(world: World, talk: Talk, turn: Turn) -> Taken:
 
 async def _taken(world: World, talk: Talk, turn: Turn) -> Taken:
     id, request = _job(talk, turn), talk.request
-    budget = await world.budgets.left(request.run, talk.frozen, talk.choice)
+    turn = replace(turn, session=await _charged(world, talk, turn))
+    budget = await world.budgets.left(request.run, talk.frozen, talk.choice, job=id)
     task = await _task(world, talk, turn, budget=budget)
     job = _limited(talk.agent.job(task, id=id), talk.prompt)
     began = JobStarted(step=request.id, job=id, agent=talk.choice.name)
     await world.journal.tell(request.run, began, at=world.clock.now(), key=f"{id}:job")
     job = await world.workspace.enter(turn.branch, job, private=task.directory, unsafe=talk.frozen.unsafe)
-    row, exit = await _watched(world, talk, _row(talk, turn), job, budget=budget)
+    limit = stopping_at(budget, talk.agent.abilities)
     try:
-        stop = await _settle(world, talk, row, budget=budget)
+        row, exit = await _watched(world, talk, _row(talk, turn), job, budget=limit)
+    except StepFailed:
+        await _settle_cut_short(world, talk, id)
+        raise
+    try:
+        stop = await _settle(world, talk, row, budget=limit)
         ours = stop if exit.ending == "cancelled" else None
         reply = _reply(talk, task, exit, output=world.jobs.output(id), stop=ours)
     except MalformedAnswer as error:
+        await _settle_told(world, row, error)
         return Taken(turn, exit, error)
     except ResolventError as error:
+        await _settle_told(world, row, error)
         error.details.setdefault("branch", turn.branch.id)
+        error.details.setdefault("at", exit.ended_at)
         raise
     await world.journal.save_job(row.model_copy(update={"usage": reply.usage}))
     await _tell_notices(world, talk, id, reply.notices)
@@ -164,6 +179,39 @@ async def _settle(world: World, talk: Talk, row: JobRow, *, budget: float | None
     await world.journal.save_job(row.model_copy(update={"usage": judge.spent}))
     await world.budgets.warn(row.run, talk.frozen)
     return judge.stop
+
+
+async def _settle_told(world: World, row: JobRow, error: ResolventError) -> None:
+    """Record what a turn that did not end well says it spent, where that is more than was heard of it."""
+    told = Usage.model_validate(error.details.get("usage") or {})
+    (known,) = [one.usage for one in await world.journal.jobs(row.run) if one.id == row.id]
+    if told.usd > known.usd:
+        await world.journal.save_job(row.model_copy(update={"usage": told}))
+
+
+async def _settle_cut_short(world: World, talk: Talk, id: str) -> None:
+    """Record what a job spent whose end nobody saw, or that a person called off."""
+    for row in await world.journal.jobs(talk.request.run):
+        if row.id == id and row.state != "started":
+            # A job that was lost has no end; the day on which that is found out pays for it.
+            at = row.at or world.clock.now()
+            await _settle(world, talk, row.model_copy(update={"at": at}), budget=None)
+
+
+async def _charged(world: World, talk: Talk, turn: Turn) -> Session | None:
+    """The session of a turn with what is on record for it: all jobs of one private directory are one session.
+
+    Programs tell the sum of a session, and leave out or put in what was cut short as they like.
+    """
+    if turn.session is None:
+        return None
+    spent = Usage()
+    for row in await world.journal.jobs(talk.request.run):
+        # After a restart the later ones are on record too.
+        if row.id == _job(talk, turn):
+            break
+        spent += row.usage if row.private == turn.private else Usage()
+    return turn.session.model_copy(update={"spent": spent})
 
 
 def _reply(talk: Talk, task: Task, exit: JobExit, *, output: Path, stop: Stop | None) -> Reply:
@@ -219,7 +267,14 @@ async def _task(world: World, talk: Talk, turn: Turn, *, budget: float | None) -
         session=turn.session,
         budget_usd=budget,
         boxed=world.workspace.boxed,
+        answer=_answer(talk, turn),
     )
+
+
+def _answer(talk: Talk, turn: Turn) -> str:
+    """The name of its answer file, where the usual one may lie there already: left before an interruption."""
+    own = f"{talk.request.file_name}.{turn.name.rpartition('.')[0]}"
+    return "" if turn.private == own else f"answer.{talk.request.attempt}.{turn.name}.json"
 
 
 def _limited(job: Job, prompt: Prompt) -> Job:

@@ -10,6 +10,7 @@ from resolvent.domain.record import Due, RunRow
 from resolvent.engine.durable import Durable, Result
 from resolvent.engine.perform import give_up, perform
 from resolvent.engine.playing import Play, Playbook, Waiting, end, parked
+from resolvent.engine.settling import settle_jobs
 from resolvent.engine.world import World
 from resolvent.errors import Bug, StoreBusy
 
@@ -152,6 +153,7 @@ class Worker:
             if not inside:
                 break
             await asyncio.wait(inside, timeout=LOOK_AGAIN_S)
+        await settle_jobs(self._world, row)
         if play and not play.settling:
             play.stop()
         else:

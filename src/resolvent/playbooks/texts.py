@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 
 from resolvent.domain.change import Change, Check
+from resolvent.domain.decision import Decision
 from resolvent.domain.finding import Finding
 from resolvent.domain.gate import Gate, Judged
+from resolvent.domain.integrity import Hit
+from resolvent.domain.neutral import code, fenced, neutral, plain
+from resolvent.domain.patch import Hunk
 from resolvent.domain.record import Frozen
 from resolvent.domain.subject import Issue, PullRequest, RequiredCheck
-from resolvent.playbooks.work import Note, Work
+from resolvent.domain.verdicts import Claim
+from resolvent.playbooks.work import Note, Proof, Work
 
 HOME = "https://github.com/resolvent/resolvent"
 QUOTED_LINES = 40
@@ -49,7 +54,7 @@ def configured_checks(inputs: Frozen) -> tuple[Check, ...]:
 
 def title(issue: Issue) -> str:
     """The title of the pull request, and the subject of its first commit."""
-    return f"{issue.title} ({issue.reference})"
+    return f"{plain(issue.title)} ({issue.reference})"
 
 
 def pull_body(issue: Issue, run: str) -> str:
@@ -61,7 +66,7 @@ def pull_body(issue: Issue, run: str) -> str:
 def fix_subject(pull: PullRequest, blocking: Sequence[Finding]) -> str:
     """The subject of a later commit."""
     what = "; ".join(finding.claim.title for finding in blocking) or "open the gate"
-    return f"Fix #{pull.number}: {what}"[:100]
+    return f"Fix #{pull.number}: {plain(one_line(what))}"[:100]
 
 
 def status(note: Note, branch: str, agent: str) -> str:
@@ -69,6 +74,58 @@ def status(note: Note, branch: str, agent: str) -> str:
     return (
         f"### {note.step}\n\n- Branch ID: `{branch}`\n- Agent: {agent}\n- Outcome: {note.outcome}\n- Next: {note.after}"
     )
+
+
+def one_line(text: str) -> str:
+    """The text on one line that a table or a list can hold."""
+    return " ".join(text.split())[:300]
+
+
+def hit_key(hit: Hit) -> str:
+    """The same weakening of the same file, wherever its lines have moved to."""
+    return f"{hit.rule}:{hit.path}:{hit.text}"
+
+
+def hit_claim(hit: Hit) -> Claim:
+    """What a rule found, as a reviewer would claim it."""
+    return Claim(
+        severity="P1",
+        description=f"{hit.rule} in {hit.path}: {one_line(hit.text)}",
+        code_evidence=f"{hit.path}:{hit.line}",
+        reachability="it is in the change itself",
+        blast_radius="the checks of this repository say less than before, of this change and of all later ones",
+        no_reproducer="found by reading the change",
+    )
+
+
+def dismissal(hits: Sequence[Hit], decision: Decision) -> str:
+    """What a person found to be meant, and why."""
+    lines = "\n".join(
+        f"- `{hit.rule}` {neutral(one_line(hit.text))} ({code(f'{hit.path}:{hit.line}')})" for hit in hits
+    )
+    who = code(decision.by) if decision.by else "A person"
+    return f"### Test integrity: dismissed by a person\n\n{lines}\n\n{who} says why:\n{fenced(decision.reason)}"
+
+
+def introduced(commit: Change, proof: Proof) -> str:
+    """Which commit brought the problem, and how anybody can see it."""
+    command = fenced(proof.reproducer.command) if proof.reproducer else ""
+    return (
+        f"### Introduced by `{commit.commit}`\n\nThe reproducer fails on that commit and not on the one before it:\n"
+        f"{command}"
+    )
+
+
+def places(hunks: Sequence[Hunk]) -> str:
+    """Where parts of a change are, for people."""
+    return ", ".join(f"{hunk.path}:{hunk.new_start or 1}" for hunk in hunks[:20]) + (" …" if len(hunks) > 20 else "")
+
+
+def with_spare(gate: Gate, spare: Sequence[Hunk]) -> Gate:
+    """The gate, with what could be left out said beside it."""
+    if not spare:
+        return gate
+    return gate.model_copy(update={"notes": (*gate.notes, f"nothing needs {places(spare)}: it could be left out")})
 
 
 def verification(findings: Sequence[Finding], change: Change) -> str:
@@ -93,40 +150,50 @@ def verification(findings: Sequence[Finding], change: Change) -> str:
         *(_item(finding, "") for finding in invalid),
         *([] if invalid else ["- none"]),
     ]
-    return _without_markers("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _item(finding: Finding, more: str) -> str:
     ran = f"head {finding.on_head}, base {finding.on_base}" if finding.on_head else "nothing executed"
-    parts = [f"**{finding.id}** {finding.claim.severity} {finding.claim.title}", f"{finding.basis} ({ran})", more]
+    basis = f"rule {finding.rule}" if finding.rule else f"{finding.basis} ({ran})"
+    made = f"made by fix round {finding.created_in_round}" if finding.created_in_round else ""
+    back = f"{finding.repeats} is back" if finding.repeats else ""
+    title = neutral(one_line(finding.claim.title))
+    parts = [f"**{finding.id}** {finding.claim.severity} {title}", basis, finding.origin, made, back, more]
     # Indented, so that no line of it can pose as a section.
-    why = finding.rationale.strip().replace("\n", "\n  ")
+    why = neutral(finding.rationale).strip().replace("\n", "\n  ")
     return f"- {' · '.join(part for part in parts if part)}\n  {why}"
+
+
+def plain_title(finding: Finding) -> str:
+    """A title for an issue: nobody is called by it."""
+    return plain(one_line(finding.claim.title))
 
 
 def deferred(finding: Finding, pull: PullRequest) -> str:
     """An issue for a finding that is not this pull request's to fix."""
     claim = finding.claim
-    steps = f"```sh\n{claim.reproducer.command}\n```" if claim.reproducer else claim.no_reproducer or "argued only"
-    return _without_markers(
-        f"Found while reviewing {pull.url} (#{pull.number}).\n\n## Evidence\n{claim.code_evidence}\n\n"
-        f"{claim.description}\n\n## How to reproduce\n{steps}\nOn the base: {finding.on_base or 'not executed'}; "
-        f"on the pull request: {finding.on_head or 'not executed'}.\n\n## Impact\n{claim.blast_radius}\n\n"
-        f"Reachable: {claim.reachability}\n\nWhy not there: {finding.rationale}"
+    steps = fenced(claim.reproducer.command) if claim.reproducer else neutral(claim.no_reproducer or "argued only")
+    return (
+        f"Found while reviewing {pull.url} (#{pull.number}).\n\n## Evidence\n{neutral(claim.code_evidence)}\n\n"
+        f"{neutral(claim.description)}\n\n## How to reproduce\n{steps}\nOn the base: "
+        f"{finding.on_base or 'not executed'}; on the pull request: {finding.on_head or 'not executed'}.\n\n"
+        f"## Impact\n{neutral(claim.blast_radius)}\n\nReachable: {neutral(claim.reachability)}\n\n"
+        f"Why not there: {neutral(finding.rationale)}"
     )
 
 
 def flaky(check: RequiredCheck, pull: PullRequest, *, on_base: bool) -> str:
     """An issue for a required check that says nothing about the change."""
     why = "it is red on the base branch too" if on_base else "it was red, then green on a rerun of the same commit"
-    said = f"`{check.name}` on {pull.url} (#{pull.number}) at `{check.commit}`: {why}."
-    return _without_markers(f"{said}\n\n````text\n{_lines(check.log)}\n````")
+    said = f"{code(check.name)} on {pull.url} (#{pull.number}) at `{check.commit}`: {why}."
+    return f"{said}\n\n{fenced(_lines(check.log))}"
 
 
 def completion(inputs: Frozen, work: Work, gate: Gate) -> str:
     """The last comment of a run on its pull request."""
     link = inputs.issue.url or inputs.issue.reference
-    rows = "\n".join(f"- {note}" for note in gate.notes)
+    rows = "\n".join(f"- {neutral(one_line(note))}" for note in gate.notes)
     return (
         "## ✅ Pantheon Issue Resolution Complete\n\n"
         f"Reviewed, triaged and fixed until nothing in scope was left, at `{work.change.commit}`.\n\n"
@@ -144,11 +211,6 @@ def logs(case: Judged) -> dict[str, str]:
     """What the failing checks printed, for the next fix."""
     ours = {item.check.name: _lines(item.tail) for item in case.evidence if not item.passed}
     return ours | {f"CI check {item.name}": _lines(item.log) for item in case.required if item.state == "failed"}
-
-
-def _without_markers(text: str) -> str:
-    """What agents and CI said stands in comments of ours, and markers count there: so it may hold none."""
-    return text.replace("<!--", "&lt;!--")
 
 
 def _lines(text: str) -> str:

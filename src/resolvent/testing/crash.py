@@ -68,6 +68,32 @@ async def killed(case: Case, *, directory: Path, expected: dict[str, Any]) -> Ve
     return Verdict(case, killed=ended == -signal.SIGKILL, same=not differences, differences=tuple(differences))
 
 
+async def killed_on_and_on(
+    cases: Sequence[Case], *, directory: Path, expected: dict[str, Any]
+) -> tuple[list[Verdict], tuple[Case, ...]]:
+    """One run, killed at each of these boundaries as it comes to them, and started again each time.
+
+    Also those it never came to, for what runs beside a killed verb may have been over by then.
+    """
+    directory.mkdir(parents=True)
+    left = list(cases)
+    reached: list[Case] = []
+    while True:
+        wanted = directory / "wanted-points"
+        wanted.write_text("".join(f"{case.point} {case.verb}\n" for case in left), encoding="utf-8")
+        ended = await _spawn(directory, "--kill-at-any-of", str(wanted))
+        if ended != -signal.SIGKILL:
+            break
+        case = Case(*(directory / "killed-at").read_text(encoding="utf-8").split(" ", 1))
+        reached.append(case)
+        left.remove(case)
+    found = await fingerprint(directory)
+    differences = tuple(key for key in expected if found.get(key) != expected[key])
+    if ended != 0:
+        differences += (f"exit {ended}",)
+    return [Verdict(case, True, not differences, differences) for case in reached], tuple(left)
+
+
 async def fingerprint(directory: Path) -> dict[str, Any]:
     """Everything that must not differ: the commit, the effects, the forge as people see it, and who was started."""
     app = _stage(directory).app
@@ -181,8 +207,12 @@ def _die_at_the_alarm(hooks: Path, part: str) -> None:
 def _boundary(words: Sequence[str]) -> Callable[[str, str], None]:
     option, value = (*words, "", "")[:2]
 
+    wanted = Path(value).read_text(encoding="utf-8").splitlines() if option == "--kill-at-any-of" else [value]
+
     def reached(point: str, verb: str) -> None:
-        if option == "--kill" and value == f"{point} {verb}":
+        if option.startswith("--kill") and f"{point} {verb}" in wanted:
+            if option == "--kill-at-any-of":
+                Path(value).with_name("killed-at").write_text(f"{point} {verb}", encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)
         if option == "--log":
             with open(value, "a", encoding="utf-8") as log:
@@ -192,7 +222,7 @@ def _boundary(words: Sequence[str]) -> Callable[[str, str], None]:
 
 
 def main() -> None:
-    """`python -m resolvent.testing.crash DIRECTORY [--kill "POINT VERB" | --log FILE]`."""
+    """`python -m resolvent.testing.crash DIRECTORY [--kill "POINT VERB" | --kill-at-any-of FILE | --log FILE]`."""
     asyncio.run(_play(Path(sys.argv[1]), sys.argv[2:]))
     sys.stdout.flush()
     # Crash-only: there is nothing to tidy that the next process would not find.

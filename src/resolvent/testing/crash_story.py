@@ -37,8 +37,11 @@ def story() -> list[Scene]:
         "  Scope: DEFER_CREATE_ISSUE\n  Rationale: it was bad before\nEND_TRIAGE\n"
         "IN_SCOPE_P0_P1\nBEGIN_IN_SCOPE_P0_P1\n- Finding: F1\nEND_IN_SCOPE_P0_P1"
     )
+    shown = {"command": 'test "$(grep -c thousands=good facts.txt)" = 1', "expect": {"exit": 1}}
+    variant = f"- Variant: counted\n  reproducer:\n```json\n{json.dumps(shown)}\n```"
     return [
         scene("analyze", design),
+        scene("variants", f"VARIANTS\nBEGIN_VARIANTS\n{variant}\nEND_VARIANTS"),
         scene("implement", "IMPLEMENTATION_SUCCESS", write={"facts.txt": _FIRST}),
         scene("review", "NO_P0_P1", when=["For these claims only"]),
         scene("review", "NO_P0_P1", holds={"facts.txt": "decimal=good"}),

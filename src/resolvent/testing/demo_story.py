@@ -16,6 +16,26 @@ class Thousands(unittest.TestCase):
         self.assertEqual(parse_amount("1,234.50"), 123450)
 """
 
+_MILLIONS = """import unittest
+
+from ledger.money import parse_amount
+
+
+class Millions(unittest.TestCase):
+    def test_commas_group_thousands_again_and_again(self):
+        self.assertEqual(parse_amount("12,345,678.05"), 1234567805)
+"""
+
+_NO_CENTS = """import unittest
+
+from ledger.money import parse_amount
+
+
+class NoCents(unittest.TestCase):
+    def test_a_comma_groups_thousands_without_cents_too(self):
+        self.assertEqual(parse_amount("1,000"), 100000)
+"""
+
 _DECIMAL_COMMA = """import unittest
 
 from ledger.money import parse_amount
@@ -104,6 +124,17 @@ ANALYZE: Scene = {
     ),
     "usage": {"usd": 0.021, "input_tokens": 5200, "output_tokens": 610},
 }
+VARIANTS: Scene = {
+    "step": "variants",
+    "say": (
+        "Two other amounts that the README promises to read.\nVARIANTS\nBEGIN_VARIANTS\n"
+        "- Variant: more than one comma\n  reproducer:\n"
+        f"```json\n{json.dumps(_reproducer('variant_millions', _MILLIONS))}\n```\n"
+        "- Variant: no cents behind it\n  reproducer:\n"
+        f"```json\n{json.dumps(_reproducer('variant_no_cents', _NO_CENTS))}\n```\nEND_VARIANTS\n"
+    ),
+    "usage": {"usd": 0.008, "input_tokens": 2400, "output_tokens": 260},
+}
 IMPLEMENT: Scene = {
     "step": "implement",
     "write": {"ledger/money.py": _FIRST_FIX, "tests/test_thousands.py": _THOUSANDS},
@@ -167,18 +198,19 @@ def _reviews() -> list[Scene]:
 
 
 def true_story() -> list[Scene]:
-    """Analysis, a fix with a regression, a review with three claims, triage, a second fix, a clean review."""
-    return [ANALYZE, IMPLEMENT, REVIEW_AGAIN, *_reviews(), VERIFY, FIX]
+    """Analysis, variants, a fix with a regression, a review with three claims, triage, a second fix, a clean review."""
+    return [ANALYZE, VARIANTS, IMPLEMENT, REVIEW_AGAIN, *_reviews(), VERIFY, FIX]
 
 
 def sabotaged(kind: str) -> list[Scene]:
     """Agents that say they did it: one leaves nothing behind, one leaves a comment."""
     claims = "Done, and all tests pass.\nIMPLEMENTATION_SUCCESS\n"
     if kind == "noop":
-        return [ANALYZE, IMPLEMENT | {"write": {}, "say": claims}]
+        return [ANALYZE, VARIANTS, IMPLEMENT | {"write": {}, "say": claims}]
     cosmetic = {"NOTES.md": "Thousands separators are handled.\n"}
     return [
         ANALYZE,
+        VARIANTS,
         IMPLEMENT | {"write": cosmetic, "say": claims},
         {"step": "review", "say": "Looks right to me.\nNO_P0_P1\n"},
         {"step": "fix", "say": "It was fine all along.\nFIX_SUCCESS\n"},

@@ -44,6 +44,8 @@ ANSWERS: dict[str, dict[str, object]] = {
     "fix": {"mode": "FIX_SUCCESS"},
     "review": {"verdict": "NO_P0_P1"},
     "verify": {"verdict": "NO_IN_SCOPE_P0_P1", "triage": []},
+    "design": {"verdict": "NO_ACTION_NEEDED", "reason": CANNOT},
+    "review_design": {"verdict": "DESIGN_NEEDS_REVISION", "feedback": [CANNOT]},
 }
 
 

@@ -35,6 +35,7 @@ class FaultyForge:
         self.open_issue = self._fallible("open_issue", forge.open_issue)
         self.open_pull_request = self._fallible("open_pull_request", forge.open_pull_request)
         self.comment = self._fallible("comment", forge.comment)
+        self.edit_comment = self._fallible("edit_comment", forge.edit_comment)
         self.push = self._fallible("push", forge.push)
         self.rerun = self._fallible("rerun", forge.rerun)
         self.merge = self._fallible("merge", forge.merge)

@@ -5,8 +5,8 @@ noted in `log`, and whoever reads `alarm` is told once when a job runs that `wan
 played:
   {"step": "review", "turn": 1, "try": 1, "when": ["text that stands in the prompt"],
    "holds": {"path": "text in that file"}, "wait_for": "a fifo that is read to its end first",
-   "write": {"path": "text", "gone.txt": null}, "append": {"path": "text"}, "say": "text on standard output",
-   "answer": {…}, "usage": {…}, "exit": 0}
+   "write": {"path": "text", "gone.txt": null}, "append": {"path": "text"}, "run": "a shell command",
+   "say": "text on standard output", "answer": {…}, "usage": {…}, "exit": 0}
 Nothing is remembered between scenes, so a job that is started again plays the same scene.
 """
 
@@ -74,6 +74,8 @@ def play(scene: dict) -> int:  # type: ignore[type-arg]
     for path, text in scene.get("append", {}).items():
         with open(path, "a", encoding="utf-8") as file:
             file.write(text)
+    if "run" in scene:
+        os.system(scene["run"])
     if "usage" in scene:
         leave("RESOLVENT_USAGE", scene["usage"])
     if "answer" in scene:

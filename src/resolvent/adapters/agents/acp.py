@@ -13,8 +13,19 @@ from resolvent.adapters.agents.acp_endings import require_good_end
 from resolvent.adapters.agents.acp_output import Told, sensible
 from resolvent.adapters.agents.endings import require_no_limit
 from resolvent.adapters.agents.lines import parsed
-from resolvent.adapters.agents.model_server import model_server
-from resolvent.adapters.agents.programs import PATH, Program, Wanted, contract, find, lay_out, left
+from resolvent.adapters.agents.model_server import PLACEHOLDER, ModelServer, model_server
+from resolvent.adapters.agents.programs import (
+    INSTALL,
+    PATH,
+    Program,
+    Wanted,
+    contract,
+    find,
+    lay_out,
+    left,
+    secrets_in,
+    unfound,
+)
 from resolvent.domain.job import Abilities, Job, JobExit, Reply, Session, Task, Usage
 from resolvent.domain.prices import priced
 from resolvent.domain.record import AgentChoice
@@ -78,6 +89,7 @@ class AcpAgent:
         """The driver with the agent as its child; AgentMissing when either cannot be started."""
         program, library = self._program(), self._library()
         server = model_server(self._choice, key=self._key, boxed=task.boxed)
+        self._require_no_key_in_sight(server)
         lay_out(task)
         driver = Path(str(acp_driver.__file__)).with_name("__main__.py")
         places = dict.fromkeys(str(place.parent) for place in library)
@@ -93,7 +105,7 @@ class AcpAgent:
             reads=(*program.reads, sys.executable, sys.prefix, sys.base_prefix, *map(str, library)),
             writes=self._choice.writes,
             gateways=server.gateways,
-            secrets=server.secrets,
+            secrets=(*server.secrets, *secrets_in(self._allowed)),
             environment={
                 "PATH": PATH,
                 "LANG": "C.UTF-8",
@@ -137,11 +149,17 @@ class AcpAgent:
         program = self._choice.command[0] if self._choice.command else ""
         named_well = program.startswith("/") or (program and "/" not in program)
         if not program or (named_well and shutil.which(program, path=path) is None and not Path(program).is_file()):
-            raise AgentMissing(
-                f"agent {self.name}: there is no program {program!r} that can be run, looked for in {path}",
-                hint=f"command -v {program or 'PROGRAM'}  # and name its full path in agents.{self.name}.command",
-            )
+            raise unfound(self.name, program, path=path)
         return find(self._choice, _NO_PACKAGE, path=path)
+
+    def _require_no_key_in_sight(self, server: ModelServer) -> None:
+        """ConfigError when the key itself would stand in its command, where every process of this machine reads it."""
+        if server.key in ("", PLACEHOLDER) or not any("{key}" in word for word in self._choice.command):
+            return
+        raise ConfigError(
+            f"agent {self.name}: {{key}} in its command would show its key to everybody who lists processes",
+            hint=f'put it into agents.{self.name}.variables, as in OPENAI_API_KEY = "{{key}}"',
+        )
 
     def _library(self) -> tuple[Path, ...]:
         """The packages the driver imports, where they are installed."""
@@ -151,7 +169,7 @@ class AcpAgent:
             if spec is None or spec.origin is None:
                 raise AgentMissing(
                     f"agent {self.name}: the Python package {name!r}, by which it is talked to, is not installed",
-                    hint="pip install 'resolvent[agents]'",
+                    hint=INSTALL,
                 )
             origin = Path(spec.origin)
             found.append(origin.parent if spec.submodule_search_locations else origin)

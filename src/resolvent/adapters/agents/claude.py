@@ -2,16 +2,15 @@
 
 import json
 import os
-import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from resolvent.adapters.agents.claude_events import ClaudeListener, by_model, told_usage
 from resolvent.adapters.agents.claude_turn import ClaudeTurn, ended_turn
-from resolvent.adapters.agents.endings import require_no_limit, reset_time, told
+from resolvent.adapters.agents.endings import FURTHEST, require_no_limit, reset_time, told
 from resolvent.adapters.agents.lines import mapping, text
-from resolvent.adapters.agents.programs import CLAUDE, PATH, Program, contract, find, lay_out, left
+from resolvent.adapters.agents.programs import CLAUDE, PATH, Program, contract, find, lay_out, left, secrets_in
 from resolvent.domain.job import Abilities, Gateway, Job, JobExit, Reply, Session, Task, Usage
 from resolvent.domain.record import AgentChoice
 from resolvent.errors import (
@@ -49,7 +48,6 @@ QUIET = {
     # The project's CLAUDE.md counts, its settings do not: they could name another server and commands to run.
     "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1",
 }
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _SESSIONS = uuid.UUID("5f0a8f0c-6f0e-5a53-9d3c-8e4a3b1c7d21")
 
 
@@ -93,13 +91,12 @@ class ClaudeAgent:
 
     def listener(self) -> ClaudeListener:
         """For one job's output, from its first line."""
-        return ClaudeListener()
+        return ClaudeListener(self._choice.price)
 
     def job(self, task: Task, *, id: str) -> Job:
         """The process to start for this turn in a branch; AgentMissing when its program is not there."""
         self.ready()
         program = self._program()
-        allowed = [value for name, value in self._allowed.items() if _SECRET.search(name)]
         lay_out(task, "claude")
         return Job(
             id=id,
@@ -108,7 +105,7 @@ class ClaudeAgent:
             writes=self._choice.writes,
             gateways=self._gateways() if task.boxed else (),
             # The key as well in a box that never sees it: its server may repeat it in an answer.
-            secrets=tuple(filter(None, (self._secret, *allowed))),
+            secrets=tuple(filter(None, (self._secret, *secrets_in(self._allowed)))),
             environment=self._environment(task),
             stdin=task.prompt,
             streams="apart",
@@ -226,17 +223,21 @@ def _accounts(task: Task, found: ClaudeTurn) -> tuple[Usage, Usage]:
     own, whole = told_usage(found.result), by_model(mapping(found.result.get("modelUsage")))
     # Dollars are of the whole session; the tokens by model too, but those of the process are only its own.
     total = (whole if whole != Usage() else before + own).model_copy(update={"usd": own.usd})
-    if found.result and found.spent is not None:
-        return total, found.spent
-    return total, total.beyond(before) if total.usd >= before.usd else total
+    on_top = total.beyond(before) if total.usd >= before.usd else total
+    if not found.result or found.spent is None:
+        return total, on_top
+    # What a turn before this one spent and could not tell any more, for it was stopped, is told in the sum alone; and
+    # one that was killed is missing in that.
+    return total, max(found.spent, on_top, key=lambda usage: usage.usd)
 
 
 def _until(found: ClaudeTurn, *, now: float) -> float | None:
-    if found.resets_at > now:
+    furthest = now + FURTHEST.total_seconds()
+    if now < found.resets_at <= furthest:
         return found.resets_at
     stated = reset_time(found.said, now=now) if found.status == 429 else None
     if stated is None and found.retry is not None and found.retry.status == 429:
-        stated = now + found.retry.delay_s
+        stated = min(now + found.retry.delay_s, furthest)
     return stated
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from resolvent.adapters.agents.lines import count, mapping, number, parsed, rows, shown, text
 from resolvent.domain.job import Usage
+from resolvent.domain.prices import Price, price_of, priced
 from resolvent.domain.transcript import (
     FileChanged,
     Moment,
@@ -27,9 +28,10 @@ MOST_NOTICE = 500
 
 
 class ClaudeListener:
-    """Turns the lines of one job into moments."""
+    """Turns the lines of one job into moments; `price` is for what it spent before it tells so itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, price: Price | None = None) -> None:
+        self._price = price
         self._open: dict[str, tuple[str, str]] = {}
         # What the results told, and since the last one what each message of the model took, with its sum.
         self._settled = Usage()
@@ -92,7 +94,9 @@ class ClaudeListener:
 
     def _spent(self, message: Event) -> Iterator[Moment]:
         """One message comes in several events, each of which tells the same usage."""
-        id, usage = text(message.get("id"), 200), told_usage({"usage": message.get("usage")})
+        id, price = text(message.get("id"), 200), self._price or price_of(text(message.get("model"), 200), {})
+        # Only the result tells dollars: of a turn that has none this is all that is ever known.
+        usage = priced(told_usage({"usage": message.get("usage")}), price)
         before = self._taken.get(id, Usage())
         if usage == before:
             return

@@ -9,7 +9,7 @@ from resolvent.adapters.agents.codex_events import THREAD, CodexListener, Turn, 
 from resolvent.adapters.agents.codex_refusals import refusal
 from resolvent.adapters.agents.endings import require_no_limit
 from resolvent.adapters.agents.lines import SHOWN_LINES, end_of, plain
-from resolvent.adapters.agents.programs import CODEX, PATH, Program, contract, find, lay_out, left, put
+from resolvent.adapters.agents.programs import CODEX, PATH, Program, contract, find, lay_out, left, put, secrets_in
 from resolvent.adapters.agents.strict_schema import strict
 from resolvent.domain.job import Abilities, Gateway, Job, JobExit, Reply, Session, Task, Usage
 from resolvent.domain.prices import price_of, priced
@@ -140,7 +140,7 @@ class CodexAgent:
             reads=program.reads,
             writes=self._choice.writes,
             gateways=(gateway,) if task.boxed else (),
-            secrets=(self._key,) if self._key else (),
+            secrets=tuple(filter(None, (self._key, *secrets_in(self._allowed)))),
             environment=environment,
             stdin=task.prompt,
             # One stream: how long it was told to wait stands in its log, beside the event that says that it waits.
@@ -164,7 +164,7 @@ class CodexAgent:
 
     @property
     def _variable(self) -> str:
-        return self._choice.key or KEY
+        return self._choice.key.removeprefix("$") or KEY
 
     def _program(self) -> Program:
         return find(self._choice, CODEX, path=self._allowed.get("PATH", PATH))

@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from resolvent.adapters.agents.lines import end_of, last_lines, plain
-from resolvent.adapters.agents.programs import left
+from resolvent.adapters.agents.programs import left, secrets_in, unfound
 from resolvent.domain.job import Abilities, Job, JobExit, Reply, Session, Task, Usage
 from resolvent.domain.record import AgentChoice
 from resolvent.domain.transcript import Moment, Said, shortened
-from resolvent.errors import AgentBusy, AgentFailed, AgentMissing, AgentTimedOut, MalformedAnswer
+from resolvent.errors import AgentBusy, AgentFailed, AgentMissing, AgentTimedOut, MalformedAnswer, ResolventError
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_TEXT_BYTES = 12 << 20
@@ -75,7 +75,7 @@ class CommandAgent:
             "RESOLVENT_TURN": str(task.turn),
             "RESOLVENT_SCHEMA": task.json_schema or "{}",
             "RESOLVENT_ANSWER": f"{task.inside}/{task.answer_file}",
-            "RESOLVENT_USAGE": f"{task.inside}/usage.json",
+            "RESOLVENT_USAGE": f"{task.inside}/{_usage_file(task)}",
         }
         # By its name, as configured: in a box it is looked up in the search path of the box.
         program, argv = self._program(environment["PATH"]), self._choice.command
@@ -90,6 +90,7 @@ class CommandAgent:
             reads=(program, *(word for word in argv if word.startswith("/")), *self._choice.reads),
             writes=self._choice.writes,
             environment=environment,
+            secrets=secrets_in(self._allowed),
             stdin=task.prompt,
             streams="apart",
             limits=self._choice.limits,
@@ -106,21 +107,26 @@ class CommandAgent:
         if found is None and Path(program).is_file():
             raise AgentMissing(f"agent {self.name}: {program} is not executable", hint=f"chmod +x {program}")
         if found is None:
-            raise AgentMissing(
-                f"agent {self.name}: there is no program {program!r} that can be run, looked for in {path}",
-                hint=f"command -v {program or 'PROGRAM'}  # and name its full path in agents.{self.name}.command",
-            )
+            raise unfound(self.name, program, path=path)
         return found
 
     def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
         """Read what the ended process left; AgentFailed, AgentTimedOut or AgentBusy when it did not end well."""
-        self._require_good_end(exit, output)
-        text = end_of(output, MAX_TEXT_BYTES)
+        usage = _usage(task)
         try:
-            answer = left(task)
+            self._require_good_end(exit, output)
+            return Reply(text=end_of(output, MAX_TEXT_BYTES), answer=self._answer(task, output), usage=usage)
+        except ResolventError as error:
+            # Paid for, whatever came of it.
+            error.details["usage"] = usage.model_dump()
+            raise
+
+    def _answer(self, task: Task, output: Path) -> str | None:
+        try:
+            return left(task)
         except (OSError, ValueError) as error:
-            raise MalformedAnswer(f"agent {self.name}: its answer file cannot be used: {error}", raw=text) from error
-        return Reply(text=text, answer=answer, usage=_usage(task))
+            message = f"agent {self.name}: its answer file cannot be used: {error}"
+            raise MalformedAnswer(message, raw=end_of(output, MAX_TEXT_BYTES)) from error
 
     def _require_good_end(self, exit: JobExit, output: Path) -> None:
         if exit.ended and exit.exit == 0 and not exit.message:
@@ -148,10 +154,15 @@ class PlainListener:
         return (Said(text=shortened(text)),) if text else ()
 
 
+def _usage_file(task: Task) -> str:
+    """Another one for every turn: one that tells nothing must not be charged for the turn before it."""
+    return task.answer_file.replace("answer", "usage", 1)
+
+
 def _usage(task: Task) -> Usage:
     """What the agent says it spent; nothing when it says so in no sensible way, for no answer is lost over it."""
     try:
-        usage = Usage.model_validate_json(left(task, "usage.json") or "{}")
+        usage = Usage.model_validate_json(left(task, _usage_file(task)) or "{}")
     except (OSError, ValueError):
         return Usage()
     spent = (usage.usd, usage.input_tokens, usage.output_tokens)

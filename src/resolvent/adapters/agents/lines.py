@@ -35,7 +35,7 @@ class Objects:
 
     def __iter__(self) -> Iterator[Mapping]:
         self.skipped = 0
-        for line in _lines(self._path, self._last):
+        for line in lines_of(self._path, self._last):
             if line is not None and self._holding and not any(word in line for word in self._holding):
                 continue
             found = None if line is None else parsed(line)
@@ -56,8 +56,8 @@ def parsed(line: bytes) -> Mapping | None:
     return found if isinstance(found, dict) else None
 
 
-def _lines(path: Path, last: int | None) -> Iterator[bytes | None]:
-    """Each line; None in place of one that is longer than any line may be."""
+def lines_of(path: Path, last: int | None = None) -> Iterator[bytes | None]:
+    """Each line, of the last so many bytes only if that is said; None in place of one longer than any may be."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

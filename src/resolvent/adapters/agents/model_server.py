@@ -35,7 +35,9 @@ def model_server(choice: AgentChoice, *, key: str, boxed: bool) -> ModelServer:
     """How the process of this agent reaches its model; in a box the key stays outside wherever an endpoint is named."""
     if boxed and choice.endpoint:
         gateway = Gateway(port=PORT, upstream=choice.endpoint, headers=_headers(choice.endpoint, key))
-        return ModelServer(f"http://127.0.0.1:{PORT}", PLACEHOLDER, choice.model, gateways=(gateway,))
+        # A secret all the same: its server may repeat it in an answer.
+        secrets = (key,) if key else ()
+        return ModelServer(f"http://127.0.0.1:{PORT}", PLACEHOLDER, choice.model, gateways=(gateway,), secrets=secrets)
     return ModelServer(choice.endpoint, key, choice.model, secrets=(key,) if key else ())
 
 

@@ -5,10 +5,12 @@ import pwd
 import re
 import shutil
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 
 from resolvent.domain.job import Task
 from resolvent.domain.record import AgentChoice
@@ -17,6 +19,9 @@ from resolvent.errors import AgentMissing
 PATH = "/usr/local/bin:/usr/bin:/bin"
 MOST_ANSWER_BYTES = 1 << 20
 MOST_SHEBANGS = 4
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.I)
+# Not on any index: it is installed from where it was cloned to.
+INSTALL = "make agents  # where you cloned Resolvent, or there: pip install '.[agents]'"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -59,9 +64,16 @@ def find(choice: AgentChoice, wanted: Wanted, *, path: str = PATH) -> Program:
         return Program(str(packaged / wanted.inner), words, (str(packaged), *seen))
     if Path(named).is_file():
         raise AgentMissing(f"agent {choice.name}: {named} is not executable", hint=f"chmod +x {named}")
-    raise AgentMissing(
-        f"agent {choice.name}: there is no program {named!r} that can be run, looked for in {path}",
-        hint="pip install 'resolvent[agents]'",
+    raise unfound(choice.name, named, path=path, hint=INSTALL if Path(named).name == wanted.name else "")
+
+
+def unfound(agent: str, program: str, *, path: str, hint: str = "") -> AgentMissing:
+    """The error about a program that is nowhere; the search path is told only where it was searched."""
+    looked = "" if "/" in program else f", looked for in {path}"
+    usual = f"command -v {quote(Path(program).name) if program else 'PROGRAM'}"
+    return AgentMissing(
+        f"agent {agent}: there is no program {program!r} that can be run{looked}",
+        hint=hint or f"{usual}  # and name its full path in agents.{agent}.command",
     )
 
 
@@ -120,6 +132,11 @@ def contract(task: Task) -> dict[str, str]:
         "RESOLVENT_SCHEMA": task.json_schema or "{}",
         "RESOLVENT_ANSWER": f"{task.inside}/{task.answer_file}",
     }
+
+
+def secrets_in(allowed: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables whose names say that they are secret."""
+    return tuple(value for name, value in allowed.items() if value and _SECRET.search(name))
 
 
 def lay_out(task: Task, *inner: str) -> None:

@@ -196,6 +196,11 @@ class LocalForge:
         text = filled(body, "a comment")
         return await self._tables.add_comment(number, kind=kind, author=sendable(author) or self._logins[0], body=text)
 
+    async def edit_comment(self, comment: Comment, body: str) -> Comment:
+        text = filled(body, "a comment")
+        await self._tables.edit_comment((await self.comment_at(comment.url)).id, text)
+        return await self.comment_at(comment.url)
+
     async def comment_at(self, url: str) -> Comment:
         number, kind = await self._target(url)
         for comment in await self._tables.comments(number, kind=kind):

@@ -114,6 +114,10 @@ class Tables:
         added = await self._store.transaction(lambda connection: connection.read(sql, **row))
         return _comment({**row, "id": added[0]["id"]}, kind)
 
+    async def edit_comment(self, id: str, body: str) -> None:
+        """The comment says this now."""
+        await self._store.write("UPDATE forge_comments SET body = :body WHERE id = :id", id=int(id), body=body)
+
     async def comments(self, number: int, *, kind: Kind) -> tuple[Comment, ...]:
         """All comments on an issue or pull request, oldest first."""
         rows = await self._store.read("SELECT * FROM forge_comments WHERE number = :number ORDER BY id", number=number)

@@ -81,6 +81,7 @@ class Beginning:
         if self._keeper:
             self._keeper.join()
             launch.enter(self._order, channel, counted=self._keeper.counted)
+        launch.keep_no_core()
         posix.chdir(self._order["cwd"])
         execute(self._order["argv"], self._order["environment"])
 

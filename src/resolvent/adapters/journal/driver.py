@@ -62,7 +62,8 @@ def driver_for(url: str, busy_s: float) -> Driver:
         try:
             from resolvent.adapters.journal.postgres import Postgres
         except ImportError as missing:
-            raise ConfigError("a Postgres store needs psycopg", hint="pip install 'resolvent[postgres]'") from missing
+            hint = "pip install '.[postgres]'  # where you cloned Resolvent"
+            raise ConfigError("a Postgres store needs psycopg", hint=hint) from missing
 
         return Postgres(url, busy_s)
     raise ConfigError(

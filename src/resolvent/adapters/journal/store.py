@@ -140,7 +140,7 @@ class Store:
             if have > known:
                 raise ConfigError(
                     f"the store holds {owner} schema {have}; this version of resolvent knows up to {known}",
-                    hint="pip install --upgrade resolvent",
+                    hint="git pull && make setup  # where you cloned Resolvent",
                 )
             return have
 

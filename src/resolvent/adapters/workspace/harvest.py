@@ -1,6 +1,5 @@
 """Harvest: what a stack of layers changed, as one commit. The cost is that of the changes, not of the repository."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from resolvent.adapters.workspace.export import committed, take_in
 from resolvent.adapters.workspace.files import translated
 from resolvent.adapters.workspace.objects import GITLINK, LINK, Entry, Pack
 from resolvent.adapters.workspace.rules import Rules
-from resolvent.adapters.workspace.trees import Trees, is_tree
+from resolvent.adapters.workspace.trees import Trees, is_tree, written
 from resolvent.adapters.workspace.view import Node, View
 from resolvent.domain.change import Change
 from resolvent.errors import ExportRefused
@@ -106,7 +105,7 @@ class _Harvest:
                     rows[name] = entry
         if rows == old:
             return _tree(place.old)
-        return self._pack.add("tree", _written(rows)) if rows else None
+        return self._pack.add("tree", written(rows)) if rows else None
 
     def _shown(self, place: _Place) -> dict[bytes, tuple[Node | None, Entry | None]]:
         """What a directory shows by name, sorted: from the layers, or where they say nothing from below."""
@@ -171,9 +170,3 @@ def _is_submodule(entry: Entry | None) -> bool:
 
 def _tree(entry: Entry | None) -> str | None:
     return entry.oid if entry is not None and is_tree(entry) else None
-
-
-def _written(rows: Mapping[bytes, Entry]) -> bytes:
-    """A directory as git writes it, sorted as if the names of directories ended in a slash."""
-    ordered = sorted(rows.items(), key=lambda row: row[0] + b"/" if is_tree(row[1]) else row[0])
-    return b"".join(b"%s %s\0%s" % (entry.mode.encode(), name, bytes.fromhex(entry.oid)) for name, entry in ordered)

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 # What HFS+ ignores in a name, after git's own table: `.g<ZWNJ>it` is `.git` on such a disk.
 _IGNORABLE = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 def poses_as_git(component: bytes) -> bool:
@@ -26,5 +27,11 @@ def directory_name(id: str) -> str:
 
 
 def shown(path: bytes) -> str:
-    """A path as text that fits into any record; bytes that are no UTF-8 are escaped."""
-    return path.decode("utf-8", "backslashreplace")
+    """A path as text that fits into any record; bytes that are no UTF-8 are escaped, and no two paths look the same."""
+    # A name that looks as if it were escaped is escaped itself.
+    return path.replace(b"\\x", b"\\x5cx").decode("utf-8", "backslashreplace")
+
+
+def meant(text: str) -> bytes:
+    """The path that is shown as this text."""
+    return _ESCAPED.sub(lambda escaped: bytes([int(escaped[1], 16)]), text.encode("utf-8", "surrogatepass"))

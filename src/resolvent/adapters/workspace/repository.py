@@ -1,13 +1,18 @@
 """The trusted repository: the only place where git runs, on objects alone."""
 
 import asyncio
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
 from resolvent.adapters.git import Git, upstream_of
+from resolvent.adapters.workspace import patching
 from resolvent.adapters.workspace.lasting import write_whole
-from resolvent.adapters.workspace.names import shown
+from resolvent.adapters.workspace.names import meant, shown
+from resolvent.adapters.workspace.trees import Trees
 from resolvent.domain.change import Change
+from resolvent.domain.patch import Hunk
 from resolvent.errors import GitError, NotFound, UsageError
 
 # Nobody's driver decides what a reviewer sees.
@@ -90,6 +95,44 @@ class TrustedRepository:
                 raise UsageError("git 2.38 or newer is needed to try a merge", hint="git --version") from error
             raise
         return ()
+
+    async def hunks(self, old: Change, new: Change) -> tuple[Hunk, ...]:
+        """The parts of the difference between two commits, by path and line; nothing committed has a say in it."""
+        return await asyncio.to_thread(patching.hunks, self._git, old, new)
+
+    async def composed(self, old: Change, new: Change, keep: Sequence[Hunk], *, onto: Change | None = None) -> Change:
+        """A commit whose tree is `old` with only these parts of `new`, on `onto` or else on `old`.
+
+        The same parts give the same commit. Where a file and a directory would have one name, what is kept wins.
+        """
+        return await asyncio.to_thread(patching.composed, self._git, old, new, keep, onto=onto or old)
+
+    async def contents(self, change: Change, paths: Sequence[str]) -> dict[str, bytes | None]:
+        """What a commit holds at each path; None for nothing, for no regular file, and for one larger than 1 MiB."""
+
+        def read() -> dict[str, bytes | None]:
+            with Trees(self._git) as trees:
+                entries = {path: trees.find(change.tree, meant(path)) for path in paths}
+                texts = patching.Texts(self._git, trees, filter(None, entries.values()))
+                return {path: texts.content(entry) if entry else None for path, entry in entries.items()}
+
+        return await asyncio.to_thread(read)
+
+    async def blamed(self, change: Change, path: str, line: int) -> str | None:
+        """The commit that wrote that line of `change`; None when `contents` has no such line."""
+        content = (await self.contents(change, [path]))[path]
+        if content is None or not 1 <= line <= len(patching.lines(content)):
+            return None
+        options = ("--porcelain", "-s", "--no-textconv", "--ignore-revs-file=", f"-L{line},{line}")
+        said = await self._git("blame", *options, change.commit, "--", os.fsdecode(meant(path)))
+        return said.split(b" ", 1)[0].decode("ascii")
+
+    async def ancestors(self, change: Change, *, limit: int) -> tuple[Change, ...]:
+        """Its first parent, that one's first parent and so on, at most so many."""
+        options = ("--first-parent", f"--max-count={max(limit, 0)}", "--skip=1", "--no-commit-header", "--format=%H %T")
+        said = await self._git("rev-list", *options, change.commit)
+        rows = (row.split(" ") for row in said.decode("ascii").splitlines())
+        return tuple(Change(commit=commit, tree=tree) for commit, tree in rows)
 
 
 class _Enough(Exception):

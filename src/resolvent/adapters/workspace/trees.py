@@ -6,7 +6,7 @@ from typing import Self
 
 from resolvent.adapters.git import Git
 from resolvent.adapters.workspace.conversation import Conversation, Unanswered
-from resolvent.adapters.workspace.objects import Entry
+from resolvent.adapters.workspace.objects import Entry, Pack
 from resolvent.errors import NotFound, StoreBusy
 
 # Nothing but a disk that hangs makes it wait for an object.
@@ -49,6 +49,14 @@ class Trees:
         entry = self.rows(tree).get(name)
         return entry.oid if entry is not None and is_tree(entry) else None
 
+    def find(self, tree: str, path: bytes) -> Entry | None:
+        """What a tree holds at a path; None for nothing."""
+        *above, name = path.split(b"/")
+        here: str | None = tree
+        for part in above:
+            here = self.below(here, part)
+        return self.rows(here).get(name)
+
     def blob(self, oid: str) -> bytes:
         """The content of a file; whole, so for small ones only."""
         return self._read(oid, "blob")
@@ -75,3 +83,54 @@ def _parsed(content: bytes, *, width: int) -> dict[bytes, Entry]:
         at = end + 1 + width
         rows[name] = Entry(mode.decode("ascii"), content[end + 1 : at].hex())
     return rows
+
+
+def written(rows: Mapping[bytes, Entry]) -> bytes:
+    """A directory as git writes it, sorted as if the names of directories ended in a slash."""
+    ordered = sorted(rows.items(), key=lambda row: row[0] + b"/" if is_tree(row[1]) else row[0])
+    return b"".join(b"%s %s\0%s" % (entry.mode.encode(), name, bytes.fromhex(entry.oid)) for name, entry in ordered)
+
+
+def edited(trees: Trees, top: str, edits: Mapping[bytes, Entry | None], *, pack: Pack) -> str:
+    """The tree `top` with other entries at some paths, None for no entry; its new trees go into the pack.
+
+    Where a file and a directory would have the same name, what is put there wins over what was there.
+    """
+    held: dict[bytes, dict[bytes, Entry]] = {b"": dict(trees.rows(top))}
+    for path, entry in edits.items():
+        directory, _, name = path.rpartition(b"/")
+        rows = _opened(trees, held, directory)
+        if entry is None:
+            rows.pop(name, None)
+        else:
+            rows[name] = entry
+    for directory in sorted(held, key=lambda path: path.count(b"/"), reverse=True):
+        above, _, name = directory.rpartition(b"/")
+        if not directory or edits.get(directory) is not None:
+            continue
+        if held[directory]:
+            held[above][name] = Entry("40000", _kept(trees, held[directory], held[above].get(name), pack=pack))
+        else:
+            held[above].pop(name, None)
+    return _kept(trees, held[b""], Entry("40000", top), pack=pack)
+
+
+def _opened(trees: Trees, held: dict[bytes, dict[bytes, Entry]], directory: bytes) -> dict[bytes, Entry]:
+    """The rows of one directory, with all that lead to it; none where there is no such directory."""
+    begin = 0
+    while directory and begin <= len(directory):
+        end = directory.find(b"/", begin)
+        end = end if end >= 0 else len(directory)
+        path = directory[:end]
+        if path not in held:
+            entry = held[directory[: max(begin - 1, 0)]].get(directory[begin:end])
+            held[path] = dict(trees.rows(entry.oid)) if entry is not None and is_tree(entry) else {}
+        begin = end + 1
+    return held[directory]
+
+
+def _kept(trees: Trees, rows: Mapping[bytes, Entry], was: Entry | None, *, pack: Pack) -> str:
+    """The id of a directory with these rows, which is the old one's when they are the same."""
+    if was is not None and is_tree(was) and trees.rows(was.oid) == rows:
+        return was.oid
+    return pack.add("tree", written(rows))

@@ -15,6 +15,9 @@ _FORMS = {
     "Fix": "fix",
     "Review": "review",
     "Verification": "verify",
+    "DesignDraft": "design",
+    "DesignReview": "review_design",
+    "DesignRevision": "revise_design",
 }
 _FORM = re.compile(rf'"title": ?"({"|".join(_FORMS)})"')
 

@@ -11,9 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from resolvent.domain.design import DesignDraft, DesignReview, DesignRevision
 from resolvent.domain.job import Reply
 from resolvent.domain.model import Value
-from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Verification
+from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Variants, Verification
 from resolvent.engine.answers import parse
 from resolvent.errors import UsageError
 from resolvent.testing.demo_story import Scene, sabotaged, true_story
@@ -30,6 +31,10 @@ ANSWERS: dict[str, type[Value]] = {
     "fix": Fix,
     "review": Review,
     "verify": Verification,
+    "variants": Variants,
+    "design": DesignDraft,
+    "review_design": DesignReview,
+    "revise_design": DesignRevision,
 }
 _KEYS = {"step", "when", "holds", "write", "append", "say", "answer", "usage"}
 _RUN = "python3 -m unittest -q 2>&1 | tail -n 5"

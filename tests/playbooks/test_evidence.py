@@ -1,0 +1,179 @@
+"""Evidence that cannot be talked round: variants, the revert check, repeats, size, reach, the head, bisection."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resolvent.testing.stage import Stage, git, scene
+
+from .conftest import SetStage
+from .looking import files_of, pulls, pushed, shut_gates, upstream
+from .scenes import ANALYZE, CLEAN, IMPLEMENT, STORY, design
+
+TWIN = {"command": "test -e twin.txt || { echo there is no twin; exit 1; }"}
+SETTLED = {"command": "true"}
+ABSENT = {"command": "no-such-program"}
+MENDED = scene("fix", "FIX_SUCCESS", write={"twin.txt": "good\n"})
+
+
+def variants(*reproducers: dict[str, Any]) -> dict[str, Any]:
+    items = "".join(f"- Variant: another\n  reproducer:\n```json\n{json.dumps(one)}\n```\n" for one in reproducers)
+    return scene("variants", f"VARIANTS\nBEGIN_VARIANTS\n{items}END_VARIANTS" if reproducers else "NO_VARIANTS")
+
+
+def checks(played: Any, name: str) -> list[str]:
+    return [one["execution"] for one in played.document["evidence"] if one["check"] == name]
+
+
+async def test_a_fix_that_only_knows_the_reproducer_does_not_pass_what_a_blind_reader_wrote(
+    set_stage: SetStage,
+) -> None:
+    stage = await set_stage("policy.variants=2")
+    played = await stage.play([*STORY, variants(TWIN), MENDED])
+    assert (played.outcome, played.document["rounds"]) == ("proven", 1)
+    assert await shut_gates(stage, played.document["run"]) == [("variant 1 failed: exit 1, SHOWN",)]
+    assert checks(played, "variant 1") == ["SHOWN", "SHOWN", "PASSED"]
+    prompt = played.prompts["variants"]
+    assert "| The value is bad" in prompt and "grep -q good value.txt" in prompt and "Write 2 other" in prompt
+    implemented = (await pulls(stage))[0].head_commit
+    assert implemented not in prompt and "git diff" not in prompt
+
+
+async def test_what_shows_nothing_on_the_base_is_no_variant_and_is_said(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.variants=3")
+    played = await stage.play([*STORY, variants(SETTLED, ABSENT)])
+    assert played.outcome == "proven"
+    (note,) = [one for one in played.document["gate"]["notes"] if "variants" in one]
+    assert "variant 1 PASSED" in note and "variant 2 BROKEN" in note
+
+
+async def test_no_more_variants_count_than_were_asked_for(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.variants=1")
+    played = await stage.play([*STORY, variants({"command": "grep -q good value.txt"}, TWIN)])
+    assert played.outcome == "proven" and checks(played, "variant 2") == []
+
+
+async def test_a_blind_reader_who_says_nothing_usable_is_noted_and_the_run_goes_on(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.variants=1")
+    played = await stage.play([*STORY, scene("variants", "I could not think of any.")])
+    assert played.outcome == "proven"
+    assert any(one.startswith("no variants of the reproducer") for one in played.document["gate"]["notes"])
+
+
+# A test that a change brings along
+
+TESTING = 'checks.test="sh tests/all.sh"'
+RUNNER = {"tests/all.sh": "set -e\nfor one in tests/test_*.sh; do sh $one; done\n"}
+HONEST = {"tests/test_value.sh": "grep -q good value.txt\n", **RUNNER}
+EMPTY = {"tests/test_value.sh": "test -e value.txt\n", **RUNNER}
+
+
+@pytest.mark.parametrize(("brought", "outcome"), [(HONEST, "proven"), (EMPTY, "escalated")])
+async def test_a_new_test_must_fail_without_the_fix(set_stage: SetStage, brought: dict[str, str], outcome: str) -> None:
+    stage = await set_stage(TESTING)
+    write = {"value.txt": "good\n", **brought}
+    stubborn = scene("fix", "FIX_SUCCESS")
+    played = await stage.play([ANALYZE, scene("implement", "IMPLEMENTATION_SUCCESS", write=write), CLEAN, stubborn])
+    assert played.outcome == outcome
+    said = (
+        []
+        if outcome == "proven"
+        else [("revert check: test says PASSED also without the fix, so it does not test it",)]
+    )
+    assert await shut_gates(stage, played.document["run"]) == said
+    (without,) = {one["on"] for one in played.document["evidence"]} - {
+        played.document["base"],
+        played.document["change"],
+    }
+    repository = stage.app.home.state / "repo.git"
+    assert await git(repository, "show", f"{without}:value.txt") == "bad"
+    assert await git(repository, "show", f"{without}:tests/test_value.sh") == brought["tests/test_value.sh"].strip()
+
+
+async def test_a_fix_that_holds_only_sometimes_is_flaky(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.prove_runs=40")
+    shows = design({"command": "sh value.sh || { echo it failed; exit 1; }"})
+    sometimes = "read -r word < /proc/sys/kernel/random/uuid; case $word in [0-7]*) exit 0;; esac; exit 1\n"
+    lucky = scene("implement", "IMPLEMENTATION_SUCCESS", write={"value.sh": sometimes})
+    played = await stage.play([scene("analyze", shows), lucky, CLEAN, scene("fix", "FIX_SUCCESS")])
+    assert played.outcome == "escalated"
+    ((reason,),) = await shut_gates(stage, played.document["run"])
+    assert "reproducer failed" in reason
+
+
+async def test_a_change_that_is_too_large_does_not_pass(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.max_changed_lines=20")
+    huge = scene("implement", "IMPLEMENTATION_SUCCESS", write={"value.txt": "good\n", "more.txt": "more\n" * 30})
+    leaner = scene("fix", "FIX_SUCCESS", write={"more.txt": None})
+    played = await stage.play([ANALYZE, huge, CLEAN, leaner])
+    assert played.outcome == "proven"
+    ((reason,),) = await shut_gates(stage, played.document["run"])
+    assert reason == "too large: 32 changed lines, and policy.max_changed_lines is 20"
+
+
+async def test_a_reproducer_that_executes_nothing_of_the_change_proves_nothing(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    reads = "import sys; sys.exit('good' not in open('value.py').read() and 'it is not good')"
+    shows = design({"command": f'test -e value.py || exit 1; python3 -c "{reads}"'})
+    talk = scene("implement", "IMPLEMENTATION_SUCCESS", write={"value.py": "VALUE = 'good'\n"})
+    played = await stage.play([scene("analyze", shows), talk, CLEAN, scene("fix", "FIX_SUCCESS")])
+    ((reason,),) = await shut_gates(stage, played.document["run"])
+    assert reason == "unreached: reproducer passes without executing a line that the change wrote"
+
+
+async def test_a_head_that_somebody_moved_shuts_the_gate_and_a_person_looks(stage: Stage) -> None:
+    held = stage.hooks / "held"
+    os.mkfifo(held)
+    held.chmod(0o666)
+    run = await stage.submit()
+    scenes = [ANALYZE, IMPLEMENT, CLEAN | {"wait_for": str(held)}]
+    working = asyncio.create_task(stage.go_on(run, scenes=scenes))
+    # It opens when the reviewer waits behind it.
+    letting_go = await asyncio.to_thread(held.open, "wb")
+    (pull,) = await pulls(stage)
+    theirs = await pushed(stage, {"other.txt": "mine\n"}, head=pull.head)
+    letting_go.close()
+    played = await working
+    assert played.outcome == "escalated" and played.document["reason"].startswith("head_moved")
+    assert played.document["gate"]["reasons"][0].startswith(f"head moved: the pull request is at {theirs[:10]}")
+    assert (await pulls(stage))[0].head_commit == theirs
+
+
+@pytest.mark.parametrize("history", [2, 5])
+async def test_the_commit_that_brought_the_problem_is_found_and_told_to_the_issue(tmp_path: Path, history: int) -> None:
+    stage = await Stage.set_up(
+        tmp_path, files={"value.txt": "good\n"}, overrides=("policy.bisect=50", "policy.variants=0")
+    )
+    values = ["good\n" if number < history else "bad\n" for number in range(6)]
+    commits = [
+        await upstream(stage, {"value.txt": value, "count.txt": f"{number}\n"}) for number, value in enumerate(values)
+    ]
+    played = await stage.play(STORY)
+    (comment,) = [one.body for one in await stage.comments("issue-1") if "introduced-by" in one.body]
+    assert played.outcome == "proven"
+    assert f"`{commits[history]}`" in comment and "grep -q good value.txt" in comment
+    await stage.close()
+
+
+# What nothing needs
+
+SPARE = {"value.txt": "good\n", "spare.txt": "nobody needs this\n"}
+
+
+@pytest.mark.parametrize("policy", ["report", "remove"])
+async def test_parts_that_nothing_needs_are_told_or_taken_out(set_stage: SetStage, policy: str) -> None:
+    stage = await set_stage(f"policy.minimise={policy}")
+    played = await stage.play([ANALYZE, scene("implement", "IMPLEMENTATION_SUCCESS", write=SPARE), CLEAN])
+    assert played.outcome == "proven"
+    (pull,) = await pulls(stage)
+    left = await files_of(stage, pull.head_commit)
+    assert pull.head_commit == played.document["change"] and left["value.txt"] == "good"
+    if policy == "remove":
+        assert "spare.txt" not in left and played.document["rounds"] == 1
+    else:
+        assert "spare.txt" in left
+        assert any("spare.txt:1: it could be left out" in note for note in played.document["gate"]["notes"])
