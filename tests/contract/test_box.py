@@ -366,6 +366,26 @@ async def test_a_box_that_never_begins_can_be_cancelled_and_has_no_more_time_tha
     assert ended(inside) == list(inside)
 
 
+async def test_what_bubblewrap_forked_and_has_not_bound_to_itself_yet_dies_with_the_supervisor_too(
+    place: Place,
+) -> None:
+    # As when it is killed between the fork of its child and the child's wish to die with it.
+    forking = place.path / "bwrap"
+    forking.write_text("#!/bin/sh\nsetsid sleep 1000 &\nwait\n")
+    forking.chmod(0o755)
+    job = place.job("true", walls=replace(place.walls, bwrap=str(forking)))
+    running = asyncio.create_task(place.jobs.ensure(job))
+    started, inside = place.path / "jobs" / job.id / "started", dict[int, bytes]()
+    while not any(b"sleep" in command for command in inside.values()):
+        await asyncio.sleep(0)
+        inside = watched(place, job) if started.exists() else {}
+    os.kill(json.loads(started.read_text())["pid"], signal.SIGKILL)
+    with pytest.raises(JobLost):
+        await running
+    for watch in inside:
+        await asyncio.wait_for(readable(watch), 10)
+
+
 async def test_no_link_that_a_job_left_shows_a_later_one_more_of_the_host(place: Place) -> None:
     secret = place.path / "secret"
     secret.mkdir()

@@ -52,6 +52,7 @@ def test_a_claim_names_the_places_it_speaks_of(evidence: str, places: list[tuple
     assert [place for place in found if not place.path.startswith("x" * 100)] == [Place(*place) for place in places]
 
 
+@pytest.mark.spec("T8")
 @pytest.mark.parametrize(
     ("lines", "valid"),
     [

@@ -397,6 +397,12 @@ def test_the_head_moving_shuts_the_gate(head: str, open: bool) -> None:
     assert gate.open is open and (open or gate.reasons[0].startswith("head moved:"))
 
 
+@pytest.mark.parametrize(("execution", "open"), [("PASSED", True), ("SHOWN", False), ("BROKEN", False)])
+def test_relaxed_checks_must_pass_as_the_base_has_them(execution: Execution, open: bool) -> None:
+    gate = judge(case(restored=without_the_fix(said(TEST, execution, on=WITHOUT.commit))), Policy())
+    assert gate.open is open and (open or gate.reasons[0].startswith(f"relaxed checks: test says {execution} once"))
+
+
 def test_notes_are_handed_on() -> None:
     assert "something was left out" in judge(case(notes=("something was left out",)), Policy()).notes
 

@@ -21,7 +21,13 @@ from resolvent.testing.model.playbook import StepNames
 both = pytest.mark.parametrize("name", PROGRAMS)
 MODELS = {"analyze": Analysis, "implement": Implementation, "review": Review, "verify": Verification, "fix": Fix}
 CLAIM = {"severity": "P1", "description": "d", "code_evidence": "c", "reachability": "r", "blast_radius": "b"}
-FINDING = {"id": "F1", "claim": CLAIM | {"reproducer": {"command": "false"}}, "rationale": "r", "basis": "b", "rule": ""}
+FINDING = {
+    "id": "F1",
+    "claim": CLAIM | {"reproducer": {"command": "false"}},
+    "rationale": "r",
+    "basis": "b",
+    "rule": "",
+}
 INPUTS: dict[str, Any] = {
     "issue": {"url": "", "slug": "o/r#1", "reference": "1", "title": "# Make the change", "body": "# Fix what blocks"},
     "pull": {"number": 7, "url": "u", "head": "h", "head_commit": "c", "title": "t", "body": "b"},

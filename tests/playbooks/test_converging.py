@@ -39,6 +39,7 @@ SPINNING = [
 ]
 
 
+@pytest.mark.spec("T9", "T11")
 async def test_a_loop_whose_every_fix_makes_a_new_bug_stops_within_three_rounds_with_the_numbers(stage: Stage) -> None:
     played = await stage.play(SPINNING)
     run = played.document["run"]
@@ -68,6 +69,7 @@ async def test_findings_that_keep_coming_back_are_a_persons_question(stage: Stag
     assert played.outcome == "waiting" and "2 back again" in played.document["decision"]["text"]
 
 
+@pytest.mark.spec("T11")
 async def test_first_what_is_only_argued_is_put_off(stage: Stage) -> None:
     def doubts(n: int) -> dict[str, Any]:
         return scene("review", findings(claim(f"doubt {n}", None).replace("value.txt:1", "other.txt:1")), when=[])
@@ -84,6 +86,7 @@ async def test_first_what_is_only_argued_is_put_off(stage: Stage) -> None:
     assert [one["triage"] for one in played.document["findings"][:2]] == ["FIX_IN_THIS_PR"] * 2
 
 
+@pytest.mark.spec("T10")
 async def test_a_later_review_sees_what_changed_and_what_was_open(stage: Stage) -> None:
     played = await stage.play(
         [*SPINNING[:2], breaks("two", "one") | {"write": {"one.txt": "fine\n"}}, sees("one"), *HERE, CLEAN]
@@ -119,6 +122,7 @@ RESTORES = scene("fix", "FIX_SUCCESS", write=TESTS)
 INSISTS = scene("fix", "FIX_SUCCESS", write={"other.txt": "something\n"})
 
 
+@pytest.mark.spec("E12")
 async def test_a_change_that_removes_a_test_is_sent_back_before_anybody_reviews_it(tested: Stage) -> None:
     played = await tested.play([ANALYZE, DELETES, CLEAN, RESTORES])
     run = played.document["run"]
@@ -128,6 +132,7 @@ async def test_a_change_that_removes_a_test_is_sent_back_before_anybody_reviews_
     assert "rule removed-test" in played.prompts["fix"] and "only a person can allow it" in played.prompts["fix"]
 
 
+@pytest.mark.spec("E12")
 async def test_no_agent_can_dismiss_it_and_a_person_only_with_a_reason_that_is_posted(tested: Stage) -> None:
     played = await tested.play([ANALYZE, DELETES, CLEAN, INSISTS])
     run = played.document["run"]

@@ -29,6 +29,7 @@ def checks(played: Any, name: str) -> list[str]:
     return [one["execution"] for one in played.document["evidence"] if one["check"] == name]
 
 
+@pytest.mark.spec("E7")
 async def test_a_fix_that_only_knows_the_reproducer_does_not_pass_what_a_blind_reader_wrote(
     set_stage: SetStage,
 ) -> None:
@@ -43,6 +44,7 @@ async def test_a_fix_that_only_knows_the_reproducer_does_not_pass_what_a_blind_r
     assert implemented not in prompt and "git diff" not in prompt
 
 
+@pytest.mark.spec("E7")
 async def test_what_shows_nothing_on_the_base_is_no_variant_and_is_said(set_stage: SetStage) -> None:
     stage = await set_stage("policy.variants=3")
     played = await stage.play([*STORY, variants(SETTLED, ABSENT)])
@@ -72,6 +74,7 @@ HONEST = {"tests/test_value.sh": "grep -q good value.txt\n", **RUNNER}
 EMPTY = {"tests/test_value.sh": "test -e value.txt\n", **RUNNER}
 
 
+@pytest.mark.spec("E8")
 @pytest.mark.parametrize(("brought", "outcome"), [(HONEST, "proven"), (EMPTY, "escalated")])
 async def test_a_new_test_must_fail_without_the_fix(set_stage: SetStage, brought: dict[str, str], outcome: str) -> None:
     stage = await set_stage(TESTING)
@@ -94,6 +97,37 @@ async def test_a_new_test_must_fail_without_the_fix(set_stage: SetStage, brought
     assert await git(repository, "show", f"{without}:tests/test_value.sh") == brought["tests/test_value.sh"].strip()
 
 
+@pytest.mark.spec("E10")
+async def test_a_change_must_pass_with_the_makefile_of_the_base(tmp_path: Path) -> None:
+    overrides = ('checks.test="make -s test"', "policy.variants=0", "policy.minimise=off", "policy.max_fix_rounds=0")
+    made = {"value.txt": "bad\n", "other.txt": "same\n", "Makefile": "test:\n\tgrep -q same other.txt\n"}
+    stage = await Stage.set_up(tmp_path, files=made, overrides=overrides)
+    write = {"value.txt": "good\n", "other.txt": "broken\n", "Makefile": "test:\n\ttest -e other.txt\n"}
+    played = await stage.play([ANALYZE, scene("implement", "IMPLEMENTATION_SUCCESS", write=write), CLEAN])
+    assert played.outcome == "waiting"
+    reasons = [reason for reasons in await shut_gates(stage, played.document["run"]) for reason in reasons]
+    assert (
+        any(reason.startswith("relaxed checks: test says SHOWN once") for reason in reasons)
+        or played.document["findings"]
+    )
+    await stage.close()
+
+
+@pytest.mark.spec("E9")
+async def test_a_reproducer_that_fails_only_sometimes_must_pass_every_time_and_proves_nothing(
+    set_stage: SetStage,
+) -> None:
+    stage = await set_stage("policy.reproduce_runs=20", "policy.prove_runs=20")
+    sometimes = "read -r word < /proc/sys/kernel/random/uuid; case $word in [0-7]*) exit 0;; esac; exit 1"
+    shows = design({"command": f"grep -q good value.txt || {{ {sometimes}; }}"})
+    claims = scene("implement", "IMPLEMENTATION_SUCCESS", write={"other.txt": "talk\n"})
+    played = await stage.play([scene("analyze", shows), claims, CLEAN, scene("fix", "FIX_SUCCESS")])
+    assert played.outcome == "escalated"
+    played = await stage.play([scene("analyze", shows), IMPLEMENT, CLEAN])
+    assert played.outcome == "argued"
+
+
+@pytest.mark.spec("E9")
 async def test_a_fix_that_holds_only_sometimes_is_flaky(set_stage: SetStage) -> None:
     stage = await set_stage("policy.prove_runs=40")
     shows = design({"command": "sh value.sh || { echo it failed; exit 1; }"})
@@ -105,6 +139,7 @@ async def test_a_fix_that_holds_only_sometimes_is_flaky(set_stage: SetStage) -> 
     assert "reproducer failed" in reason
 
 
+@pytest.mark.spec("G10")
 async def test_a_change_that_is_too_large_does_not_pass(set_stage: SetStage) -> None:
     stage = await set_stage("policy.max_changed_lines=20")
     huge = scene("implement", "IMPLEMENTATION_SUCCESS", write={"value.txt": "good\n", "more.txt": "more\n" * 30})
@@ -115,6 +150,7 @@ async def test_a_change_that_is_too_large_does_not_pass(set_stage: SetStage) -> 
     assert reason == "too large: 32 changed lines, and policy.max_changed_lines is 20"
 
 
+@pytest.mark.spec("E9")
 async def test_a_reproducer_that_executes_nothing_of_the_change_proves_nothing(set_stage: SetStage) -> None:
     stage = await set_stage()
     reads = "import sys; sys.exit('good' not in open('value.py').read() and 'it is not good')"
@@ -125,6 +161,7 @@ async def test_a_reproducer_that_executes_nothing_of_the_change_proves_nothing(s
     assert reason == "unreached: reproducer passes without executing a line that the change wrote"
 
 
+@pytest.mark.spec("G10")
 async def test_a_head_that_somebody_moved_shuts_the_gate_and_a_person_looks(stage: Stage) -> None:
     held = stage.hooks / "held"
     os.mkfifo(held)
@@ -143,6 +180,7 @@ async def test_a_head_that_somebody_moved_shuts_the_gate_and_a_person_looks(stag
     assert (await pulls(stage))[0].head_commit == theirs
 
 
+@pytest.mark.spec("E11")
 @pytest.mark.parametrize("history", [2, 5])
 async def test_the_commit_that_brought_the_problem_is_found_and_told_to_the_issue(tmp_path: Path, history: int) -> None:
     stage = await Stage.set_up(
@@ -164,6 +202,7 @@ async def test_the_commit_that_brought_the_problem_is_found_and_told_to_the_issu
 SPARE = {"value.txt": "good\n", "spare.txt": "nobody needs this\n"}
 
 
+@pytest.mark.spec("G11")
 @pytest.mark.parametrize("policy", ["report", "remove"])
 async def test_parts_that_nothing_needs_are_told_or_taken_out(set_stage: SetStage, policy: str) -> None:
     stage = await set_stage(f"policy.minimise={policy}")

@@ -84,10 +84,15 @@ def evidence(terminal: Terminal, document: dict[str, Any]) -> list[str]:
         return []
     names = {document["base"]: "base", document["change"]: "change"}
     rows: list[list[Cell]] = [[(word, "dim") for word in ("check", "on", "execution", "exit", "seconds")]]
+    # Repeats that say the same are one row.
+    said: dict[tuple[str, str, str, int], list[float]] = {}
     for item in document["evidence"]:
-        on = f"{names[item['on']]} {short(item['on'])}" if item["on"] in names else short(item["on"])
-        execution = (item["execution"], EXECUTION_STYLES.get(item["execution"], ""))
-        rows.append([item["check"], (on, "dim"), execution, str(item["exit"]), f"{item['seconds']:.2f}"])
+        said.setdefault((item["check"], item["on"], item["execution"], item["exit"]), []).append(item["seconds"])
+    for (check, commit, execution, ending), took in said.items():
+        on = f"{names[commit]} {short(commit)}" if commit in names else short(commit)
+        times = f" ×{len(took)}" if len(took) > 1 else ""
+        shown = (f"{execution}{times}", EXECUTION_STYLES.get(execution, ""))
+        rows.append([check, (on, "dim"), shown, str(ending), f"{max(took):.2f}"])
     return terminal.table(rows, align="=<<>>")
 
 

@@ -26,7 +26,7 @@ class Gate(Value):
 
 
 class Reverted(Value):
-    """What checks say of a change with its fix taken out: of another commit, and so of another type than evidence."""
+    """What checks say of a change with a part of it taken out: of another commit, so of another type than evidence."""
 
     of: str
     without: Change
@@ -51,7 +51,9 @@ class Judged(Value):
     # Where the pull request's head is now; empty when nobody looked.
     head: str = ""
     changed_lines: int = 0
+    # Without its fix, and with the Makefile and CI files of the base.
     reverted: Reverted | None = None
+    restored: Reverted | None = None
     notes: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -59,7 +61,7 @@ class Judged(Value):
         _about(self.change.commit, (item.on for item in self.evidence))
         _about(self.change.commit, (item.commit for item in self.required))
         _about(self.change.commit, (item.commit for item in self.findings if item.commit))
-        _about(self.change.commit, (self.reverted.of,) if self.reverted else ())
+        _about(self.change.commit, (item.of for item in (self.reverted, self.restored) if item))
         return self
 
 
@@ -84,6 +86,7 @@ def judge(case: Judged, policy: Policy) -> Gate:
         *(f"does not merge cleanly onto the current base: {path}" for path in case.conflicts),
         *_unreached(case),
         *_without_the_fix(case),
+        *_as_the_base_checks(case),
         *_too_large(case, policy),
     ]
     # The passing reproducer of a false alarm proves nothing of the change: only what was asked for counts.
@@ -117,6 +120,16 @@ def _without_the_fix(case: Judged) -> list[str]:
         f"revert check: {item.check.name} says {item.execution} also without the fix, so it does not test it"
         for item in said
         if item.execution != "SHOWN"
+    ]
+
+
+def _as_the_base_checks(case: Judged) -> list[str]:
+    """What a change does to how it is checked is no reason to pass."""
+    said = case.restored.evidence if case.restored else ()
+    return [
+        f"relaxed checks: {item.check.name} says {item.execution} once Makefile and CI files are those of the base"
+        for item in said
+        if not item.passed
     ]
 
 

@@ -24,7 +24,7 @@ async def assess(run: Run, work: Work) -> Assessment:
         gate = judge(case, run.policy)
     said = GateJudged(change=work.change.commit, open=gate.open, reasons=gate.reasons, notes=gate.notes)
     await run.tell(said, key=f"gate:{work.change.commit}")
-    without = case.reverted.evidence if case.reverted else ()
+    without = [item for part in (case.reverted, case.restored) if part for item in part.evidence]
     return Assessment(
         gate, (*case.evidence, *without), logs=texts.logs(case), stop=_reason_to_stop(run, work, case, gate)
     )
@@ -68,9 +68,9 @@ async def observed(
 async def proven(run: Run, work: Work, case: Judged) -> Judged:
     """The last proofs, which are paid for only when everything else is well: again and again, and without the fix."""
     again = await proving.repeated(run, work, case.evidence)
-    reverted = await proving.reverted(run, work)
+    reverted, restored = await proving.reverted(run, work), await proving.restored(run, work)
     # Made anew, not copied: evidence about another commit is refused here as well.
-    return Judged(**(dict(case) | {"evidence": (*case.evidence, *again), "reverted": reverted}))
+    return Judged(**(dict(case) | {"evidence": (*case.evidence, *again), "reverted": reverted, "restored": restored}))
 
 
 def _reason_to_stop(run: Run, work: Work, case: Judged, gate: Gate) -> Escalated | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from resolvent.domain.change import Change, Check, Evidence
 from resolvent.domain.gate import Reverted
-from resolvent.domain.integrity import Altered, is_test, tests_added
+from resolvent.domain.integrity import Altered, is_ci, is_test, tests_added
 from resolvent.domain.patch import Hunk, fewest
 from resolvent.domain.verdicts import Analysis, Variants
 from resolvent.engine.run import Run, together
@@ -112,10 +112,24 @@ async def reverted(run: Run, work: Work) -> Reverted | None:
     if without.tree in (ground.tree, work.change.tree):
         # Nothing but the fix, and then the problem was shown on these very files; or no product code at all.
         return None
-    checks = [*([work.own] if work.own else []), *work.variations.checks]
+    # One that was flaky there may pass without the fix as well.
+    shown = work.own if work.proof.execution == "SHOWN" else None
+    checks = [*([shown] if shown else []), *work.variations.checks]
     if tests_added(await altered(run, ground, work.change)):
         checks += [check for check in texts.configured_checks(run.inputs) if check.kind == "test"]
     evidence = await together(run.check(check, on=without) for check in checks)
+    return Reverted(of=work.change.commit, without=without, evidence=tuple(evidence))
+
+
+async def restored(run: Run, work: Work) -> Reverted | None:
+    """The change with the Makefile and CI files of the base: whoever relaxes them must pass without that, too."""
+    base, hunks = await parts(run, work)
+    product = [hunk for hunk in hunks if not is_ci(hunk.path)]
+    tests = [check for check in texts.configured_checks(run.inputs) if check.kind == "test"]
+    if len(product) == len(hunks) or not tests:
+        return None
+    without = await run.repository.composed(base, work.change, product)
+    evidence = await together(run.check(check, on=without) for check in tests)
     return Reverted(of=work.change.commit, without=without, evidence=tuple(evidence))
 
 

@@ -68,9 +68,10 @@ class Work:
 
     @property
     def own(self) -> Check | None:
-        """What shows the problem of the issue itself."""
-        shown = self.proof.reproducer and self.proof.execution == "SHOWN"
-        return Check.reproducing(self.proof.reproducer, "reproducer") if self.proof.reproducer and shown else None
+        """What shows the problem of the issue itself, if only sometimes: a change must pass it every time."""
+        reproducer = self.proof.reproducer
+        shown = self.proof.execution in ("SHOWN", "FLAKY")
+        return Check.reproducing(reproducer, "reproducer") if reproducer and shown else None
 
     @property
     def reproducers(self) -> tuple[Check, ...]:
