@@ -39,9 +39,7 @@ async def test_the_lives_cover_every_verb_at_every_point(tmp_path: Path) -> None
         assert {case.point for case in cases if case.verb == verb} >= {"before", "between", "after"}
 
 
-async def test_a_single_kill_is_told_apart_from_none(tmp_path: Path) -> None:
-    expected, cases = await crash.reference(tmp_path / "reference")
-    verdict = await crash.killed(cases[0], directory=tmp_path / "one", expected=expected)
-    assert verdict.killed and verdict.same
+async def test_a_kill_that_never_came_is_told(tmp_path: Path) -> None:
+    expected, _ = await crash.reference(tmp_path / "reference")
     never = crash.Case("before", "no/such@verb#1")
     assert not (await crash.killed(never, directory=tmp_path / "none", expected=expected)).killed
