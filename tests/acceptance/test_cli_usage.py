@@ -69,7 +69,6 @@ def test_the_version_is_one_line(bare: Place) -> None:
         ("runs -n many", "-n takes a number"),
         ("runs -n 0", "-n takes a number"),
         ("resolve 1 --merge maybe", "'maybe' is not one of"),
-        ("decide one two three", "one run and one choice"),
         ("issue new", "one title"),
         ("issue new title --file bug.md", "one title"),
         ("pr check 1 ci", "nothing was said"),

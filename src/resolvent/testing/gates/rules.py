@@ -17,6 +17,7 @@ _REASONS = (
     (r"(?:build|test|smoke) failed", "checks"),
     (r"unreached", "unreached"),
     (r"revert check", "revert check"),
+    (r"relaxed checks", "relaxed checks"),
     (r"too large", "size"),
     (r"does not merge", "conflict"),
     (r"finding ", "finding"),
