@@ -31,7 +31,10 @@ def make_place(directory: Path) -> Place:
     """A repository with one bad value, an issue about it, and an honest agent."""
     made = Place(directory)
     made.project.mkdir()
-    (directory / "home").mkdir()
+    own = directory / "home/.config/resolvent/config.toml"
+    own.parent.mkdir(parents=True)
+    # A shell script is no blind reader: where variants matter, they are played.
+    own.write_text("[policy]\nvariants = 0\n", encoding="utf-8")
     (made.project / "value.txt").write_text("bad\n", encoding="utf-8")
     (made.project / ".gitignore").write_text("resolvent.local.toml\n", encoding="utf-8")
     made.git("init", "-q", "-b", "main")

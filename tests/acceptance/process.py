@@ -93,7 +93,7 @@ class Place:
         script.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         script.chmod(0o755)
         (self.project / "resolvent.local.toml").write_text(
-            f'policy.variants = 0\n[agents]\nwriter = "shell"\nreader = "shell"\n'
+            f'[agents]\nwriter = "shell"\nreader = "shell"\n'
             f'shell = {{ use = "command", command = ["{script}"], writes = ["{self.shared}"] }}\n',
             encoding="utf-8",
         )

@@ -1,5 +1,6 @@
 """The demo as a newcomer runs it."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -31,12 +32,23 @@ def test_the_demo_ends_proven_and_every_check_says_the_same_again_by_hand(anywhe
     assert (by_id["F2"]["triage"], by_id["F2"]["origin"]) == ("DEFER_CREATE_ISSUE", "pre_existing")
     assert (by_id["F3"]["triage"], by_id["F3"]["valid"]) == ("INVALID_OR_ALREADY_FIXED", False)
     shown = anywhere("show", "--json", "-C", str(tmp_path / "demo/ledger")).json
-    repository = next((tmp_path / "state").rglob("forge.git"))
+    # Also the change without its fix is there, which nobody publishes.
+    repository = next((tmp_path / "state").rglob("repo.git"))
     assert len(shown["evidence"]) >= 12
     for number, evidence in enumerate(shown["evidence"]):
         checkout = tmp_path / f"by-hand-{number}"
-        subprocess.run(["git", "clone", "-q", str(repository), str(checkout)], check=True)
-        subprocess.run(["git", "-C", str(checkout), "checkout", "-q", evidence["on"]], check=True)
+        checkout.mkdir()
+        laid = [
+            "git",
+            f"--git-dir={repository}",
+            f"--work-tree={checkout}",
+            "checkout",
+            "-q",
+            evidence["on"],
+            "--",
+            ".",
+        ]
+        subprocess.run(laid, check=True, env=dict(os.environ) | {"GIT_INDEX_FILE": str(tmp_path / f"index-{number}")})
         for file in evidence["files"]:
             path = checkout / file["path"]
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -147,6 +147,8 @@ def test_text_of_others_is_readable_and_does_nothing(text: str, shown: str) -> N
 
 
 @pytest.mark.spec("X8")
+@example("1\n- ")
+@example("> 1\n>  - ")
 @given(TEXTS)
 def test_whatever_it_is_nothing_in_it_acts(text: str) -> None:
     assert acting(neutral(text)) == []

@@ -148,7 +148,12 @@ async def _first_words(process: asyncio.subprocess.Process) -> str:
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        # Its end is told only when all it said was read; whoever else holds the pipe is not waited for.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                while await process.stdout.read(MOST_VERSION):
+                    continue
+                await process.wait()
     words = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     return fit(one_line(words[0][:200]), 60) if words else ""
 

@@ -138,6 +138,9 @@ def _row(row: str, *, no_tables: bool) -> str:
     found = _PREFIX.match(row)
     prefix = found[0] if found else ""
     rest = row[len(prefix) :]
+    if not rest and (dash := prefix.rstrip(" \t")).endswith("-"):
+        # An item with nothing in it, or the underline of a heading.
+        return f"{dash[:-1]}\\-"
     heading = _HEADING.match(rest)
     bare = set(rest) - {" ", "\t"}
     if heading:
