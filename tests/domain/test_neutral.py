@@ -171,6 +171,7 @@ def test_an_item_stays_in_its_item(text: str) -> None:
     assert [token.type for token in tokens if token.level == 1] == ["list_item_open", "list_item_close"] * 2
 
 
+@example("\\|", "")
 @given(TEXTS, TEXTS)
 def test_a_cell_stays_in_its_cell(text: str, other: str) -> None:
     table = f"| a | b |\n|---|---|\n| x{line(text)} | x{code(other)} |\n\n"

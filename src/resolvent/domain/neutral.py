@@ -34,6 +34,7 @@ _COMMAND = re.compile(
     re.I,
 )
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
+_BACKSLASHED = re.compile(r"\\(?=\\*\|)")
 _ENTITY = re.compile(
     r"&(?!(?:lt|gt|amp|quot|#8203);)(?=(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)"
 )
@@ -72,7 +73,8 @@ def line(text: str) -> str:
     """It on one line, for a title or a cell of a table: nothing in it ends the cell."""
     flat = " ".join(visible(text).split())
     parts = [code(span.strip("`").strip(" ")) if is_code else _inline(span) for is_code, span in _parts(flat)]
-    return "".join(parts).replace("|", "&#124;")
+    # A backslash before it would take the entity's first character for itself.
+    return _BACKSLASHED.sub("&#92;", "".join(parts)).replace("|", "&#124;")
 
 
 def item(text: str, *, indent: str = "  ") -> str:

@@ -110,6 +110,8 @@ async def _taken(world: World, talk: Talk, turn: Turn) -> Taken:
     budget = await world.budgets.left(request.run, talk.frozen, talk.choice, job=id)
     task = await _task(world, talk, turn, budget=budget)
     job = _limited(talk.agent.job(task, id=id), talk.prompt)
+    # On the record before it is told: whoever is woken by that looks for it, and nothing else will wake him.
+    await world.journal.save_job(_row(talk, turn))
     began = JobStarted(step=request.id, job=id, agent=talk.choice.name)
     await world.journal.tell(request.run, began, at=world.clock.now(), key=f"{id}:job")
     job = await world.workspace.enter(turn.branch, job, private=task.directory, unsafe=talk.frozen.unsafe)
