@@ -48,7 +48,7 @@ docs-current: $(READY)
 	@$(BIN)/python -m tests.conformance.report --check
 
 tests: $(READY) $(AGENTS)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 docs: $(READY)  ## write the generated pages again (docs/conformance.md)
 	@$(BIN)/python -m tests.conformance.report

@@ -11,7 +11,7 @@ from resolvent.domain.entry import Entry
 from resolvent.domain.events import DecisionMade, Recorded
 from resolvent.domain.kinship import Player, akin
 from resolvent.domain.record import Frozen, RunRow, StepRow, stand_ins
-from resolvent.domain.subject import Issue, PullRequest
+from resolvent.domain.subject import Issue, PullRequest, Synced
 from resolvent.errors import ConfigError, HeadMoved, NotFound, UsageError
 from resolvent.ports import Clock
 from resolvent.settings import ROLES, Role, agent_choice, agent_fallbacks
@@ -59,7 +59,7 @@ class App:
         await self.home.require_walls(unsafe=asked.unsafe)
         forge, journal = await self.home.forge(), await self.home.journal()
         synced = await forge.sync(self.home.repository)
-        inputs = await self._freeze(asked)
+        inputs = await self._freeze(asked, synced)
         kinship = self._kinship(inputs)
         now = self.home.clock.now()
         row = RunRow(
@@ -75,13 +75,13 @@ class App:
         dirty = ("the checkout has uncommitted changes; runs see the last commit only",) if synced.dirty else ()
         return row, (*dirty, *kinship)
 
-    async def _freeze(self, asked: Submission) -> Frozen:
+    async def _freeze(self, asked: Submission, synced: Synced) -> Frozen:
         from resolvent.engine.prompts import collect
 
         forge, repository = await self.home.forge(), await self.home.git_repository()
         settings = self.home.settings
         issue, pull = await self._subject(asked.entry)
-        branch = pull.base if pull else asked.base or await forge.default_branch()
+        branch = pull.base if pull else asked.base or synced.branch
         base = await repository.change(await forge.fetch(repository.upstream, branch))
         agents = {role: agent_choice(settings, role) for role in ROLES}
         fallbacks = agent_fallbacks(settings, agents.values())
@@ -106,7 +106,7 @@ class App:
             agents=agents,
             fallbacks=fallbacks,
             budget_usd=settings.limits.cost_usd,
-            prompts=collect(self.home.repository),
+            prompts=collect(self.home.configured or self.home.repository),
             design_comment=comment,
             design_comment_url=asked.design_comment,
             design_first=asked.design_first,
@@ -249,8 +249,8 @@ class App:
             )
         inputs = row.inputs
         if refresh:
-            await (await self.home.forge()).sync(self.home.repository)
-            inputs = await self._freeze(_submission_of(row))
+            synced = await (await self.home.forge()).sync(self.home.repository)
+            inputs = await self._freeze(_submission_of(row), synced)
             self._kinship(inputs)
         for step in _to_try_again(row, await journal.steps(row.id)):
             await journal.raise_attempt(row.id, step.key, beyond=step.attempt)

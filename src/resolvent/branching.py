@@ -64,8 +64,9 @@ class Branching:
         await forge.sync(self.home.repository)
         wanted = of or await forge.default_branch()
         try:
-            if await forge.head_of(wanted) is None:
-                wanted = (await TrustedRepository(forge.path).change(wanted)).commit
+            if await forge.head_of(wanted) is None and self.home.settings.forge.kind == "local":
+                place = (await self.home.local_forge()).path
+                wanted = (await TrustedRepository(place).change(wanted)).commit
             return await repository.change(await forge.fetch(repository.upstream, wanted))
         except NotFound as error:
             refs = f"git --git-dir={quote(str(repository.path))} for-each-ref"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from resolvent.domain.job import Limits
 from resolvent.domain.prices import price_of
@@ -13,7 +13,7 @@ from resolvent.domain.record import AgentChoice
 from resolvent.errors import ConfigError, NotFound
 from resolvent.places import configuration_files, environment, state_directory, store_file
 from resolvent.settings_layers import Key, Layer, blamed, file_layer, flag_layer, merged, refuse
-from resolvent.settings_sections import BUILT_IN, FORGE_TOKENS, AgentDefinition, Settings
+from resolvent.settings_sections import BUILT_IN, FORGE_TOKENS, AgentDefinition, ForgeSettings, Settings
 
 __all__ = [
     "ROLES",
@@ -24,7 +24,8 @@ __all__ = [
     "agent_fallbacks",
     "agent_named",
     "environment",
-    "forge_token",
+    "forge_secrets",
+    "forge_variables",
     "load",
     "state_directory",
     "store_url",
@@ -65,20 +66,31 @@ def _faults(settings: Settings) -> Iterator[tuple[Key, str]]:
             close = difflib.get_close_matches(name, agents.defined, n=1)
             meant = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(sorted(agents.defined))}"
             yield ("agents", role), (f"names {name[:80]!a}, which is no agent" if name else "names no agent") + meant
-    token = settings.forge.token.removeprefix("$")
+    yield from _forge_faults(settings.forge)
+    withheld = forge_variables(settings)
     for name, definition in agents.defined.items():
-        for key, fault in _agent_faults(name, definition, token=token):
+        for key, fault in _agent_faults(name, definition, withheld=withheld):
             yield ("agents", name, *key), fault
 
 
-def _agent_faults(name: str, definition: AgentDefinition, *, token: str) -> Iterator[tuple[Key, str]]:
+def _forge_faults(forge: ForgeSettings) -> Iterator[tuple[Key, str]]:
+    if forge.kind != "github":
+        return
+    if not forge.repo:
+        yield ("forge", "repo"), 'must say which one, as in "acme/widgets", when forge.kind is "github"'
+    if not forge.token and not (forge.app and forge.installation and forge.private_key):
+        fault = 'must name the variable with a token, as in "$GITHUB_TOKEN"; or set app, installation and private_key'
+        yield ("forge", "token"), fault
+
+
+def _agent_faults(name: str, definition: AgentDefinition, *, withheld: Sequence[str]) -> Iterator[tuple[Key, str]]:
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name, re.ASCII):
         yield (), "is not a name for an agent"
     if _use(name, definition) in ("command", "acp") and not any(definition.command[:1]):
         yield ("command",), 'must name a program, as in ["python3", "my_agent.py"]'
     for place, held in (("env", definition.env), ("variables", definition.variables)):
-        if token in held:
-            yield (place,), "must not hold the variable of forge.token: no agent ever sees it"
+        if any(name in held for name in withheld):
+            yield (place,), "must not hold a variable with a secret of the forge: no agent ever sees it"
     for word in ("endpoint", "key"):
         if not getattr(definition, word) and any(f"{{{word}}}" in value for value in definition.variables.values()):
             yield ("variables",), f"holds {{{word}}}, but agents.{name}.{word} is not set"
@@ -146,9 +158,11 @@ def _placed(word: str, directory: Path, *, first: bool) -> str:
     return str(directory / word) if first or (directory / word).is_file() else word
 
 
-def agent_environment(choice: AgentChoice, environ: Mapping[str, str], *, token: str = "") -> dict[str, str]:
-    """The allow-listed variables that are set; `token` is the configured `forge.token`, refused like every other."""
-    withheld = (*FORGE_TOKENS, token.removeprefix("$"))
+def agent_environment(
+    choice: AgentChoice, environ: Mapping[str, str], *, withheld: Sequence[str] = ()
+) -> dict[str, str]:
+    """The allow-listed variables that are set; the forge's own are refused, whatever they are called."""
+    withheld = (*FORGE_TOKENS, *withheld)
     secrets = {environ[name] for name in withheld if environ.get(name)}
     allowed = {name: environ[name] for name in choice.env if name in environ}
     for name, value in allowed.items():
@@ -162,9 +176,25 @@ def agent_environment(choice: AgentChoice, environ: Mapping[str, str], *, token:
     return allowed
 
 
-def forge_token(settings: Settings, environ: Mapping[str, str]) -> str:
-    """The secret itself, for the forge's adapter alone; empty when none is configured."""
-    return _secret(settings.forge.token, environ, key="forge.token") if settings.forge.token else ""
+def forge_variables(settings: Settings) -> tuple[str, ...]:
+    """The variables that the configuration says hold secrets of the forge."""
+    named = (settings.forge.token, settings.forge.private_key, settings.intake.secret)
+    return tuple(name.removeprefix("$") for name in named if name)
+
+
+class ForgeSecrets(NamedTuple):
+    """The secrets themselves, for the forge's adapter alone; empty where none is configured."""
+
+    token: str
+    private_key: str
+
+
+def forge_secrets(settings: Settings, environ: Mapping[str, str]) -> ForgeSecrets:
+    """What the variables hold that the configuration names; ConfigError when one is not set."""
+    named = {"token": settings.forge.token, "private_key": settings.forge.private_key}
+    return ForgeSecrets(
+        **{name: _secret(said, environ, key=f"forge.{name}") if said else "" for name, said in named.items()}
+    )
 
 
 def store_url(settings: Settings, *, state: Path, environ: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from resolvent.domain.model import Value
 from resolvent.domain.policy import Policy
 from resolvent.domain.prices import Price
+from resolvent.domain.subject import Permission
 
 BUILT_IN = ("claude", "codex")
 FORGE_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "GITLAB_TOKEN")
@@ -84,6 +85,14 @@ def _absolute(value: str) -> str:
     return value
 
 
+def _absolute_or_none(value: str) -> str:
+    return _absolute(value) if value else value
+
+
+def _listening(value: str) -> str:
+    return _host_and_port(value).removeprefix("private!") if value else value
+
+
 def _allowed(name: str) -> str:
     if not re.fullmatch(_NAME, name):
         raise ValueError("must hold names of variables, never values")
@@ -112,6 +121,33 @@ class ForgeSettings(Value):
     repo: Annotated[str, AfterValidator(_repository)] = ""
     token: Annotated[str, AfterValidator(_named_secret)] = ""
     trusted_logins: tuple[str, ...] = ()
+    # Another server than github.com, and a file with the certificates it is known by.
+    api: Annotated[str, AfterValidator(_base_url)] = ""
+    ca: Annotated[str, AfterValidator(_absolute_or_none)] = ""
+    # In place of a token: an App, where it is installed, and the variable that holds its private key.
+    app: str = Field(default="", pattern=r"^[A-Za-z0-9.]*$")
+    installation: int = Field(default=0, ge=0)
+    private_key: Annotated[str, AfterValidator(_named_secret)] = ""
+    # How often it is asked whether CI is done.
+    poll: Duration = 15.0
+    # API calls of an hour that are left to people and other programs.
+    reserve: int = Field(default=500, ge=0)
+
+
+class IntakeSettings(Value):
+    """Which issues `serve` takes up by itself, and how it hears of them."""
+
+    # An issue with this label is taken up; so is one where an allowed person mentions this login.
+    label: str = "resolvent"
+    mention: str = "resolvent"
+    # Who may ask by a mention: whoever may do at least this there, and these logins.
+    allow: Permission = "write"
+    logins: tuple[str, ...] = ()
+    # How often the forge is asked for news; 0: never, there are webhooks.
+    poll: Patience = 60.0
+    # Where webhooks are listened for, and the variable with the secret that signs them; empty: nowhere.
+    listen: Annotated[str, AfterValidator(_listening)] = ""
+    secret: Annotated[str, AfterValidator(_named_secret)] = ""
 
 
 class CheckSettings(Value):
@@ -231,6 +267,7 @@ class Settings(Value):
     """Everything a person may set; `directory` is the repository it was read for."""
 
     forge: ForgeSettings = ForgeSettings()
+    intake: IntakeSettings = IntakeSettings()
     checks: CheckSettings = CheckSettings()
     agents: AgentSettings = AgentSettings()
     policy: Policy = Policy()

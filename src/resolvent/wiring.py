@@ -5,13 +5,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from resolvent.domain.record import AgentChoice
-from resolvent.errors import ConfigError, NoSandbox
+from resolvent.errors import NoSandbox, UsageError
 from resolvent.ports import Agent, Clock
-from resolvent.settings import Settings, agent_environment, load, state_directory, store_url
+from resolvent.settings import (
+    Settings,
+    agent_environment,
+    forge_secrets,
+    forge_variables,
+    load,
+    state_directory,
+    store_url,
+)
 
 if TYPE_CHECKING:
+    from resolvent.adapters.forges.github import GitHubPlace
     from resolvent.adapters.forges.local import LocalForge
     from resolvent.adapters.jobs.supervised import SupervisedJobs
     from resolvent.adapters.journal.journal import StoredJournal
@@ -19,7 +29,7 @@ if TYPE_CHECKING:
     from resolvent.adapters.workspace.rungs import Rung
     from resolvent.domain.job import Limits
     from resolvent.engine.world import World
-    from resolvent.ports import Workspace
+    from resolvent.ports import Forge, Workspace
 
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DISK_BYTES = 20 << 30
@@ -36,6 +46,10 @@ class Home:
     state: Path
     environ: Mapping[str, str]
     clock: Clock
+    # The flags its settings were read with.
+    overrides: tuple[str, ...] = ()
+    # Where its settings and prompts were read, when that is not the checkout: intake reads those of the default branch.
+    configured: Path | None = None
     _opened: dict[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -52,7 +66,7 @@ class Home:
 
         settings = load(repository, environ=environ, overrides=overrides)
         state = state_directory(repository, environ=environ)
-        return cls(repository, settings, state, environ, clock or SystemClock())
+        return cls(repository, settings, state, environ, clock or SystemClock(), tuple(overrides))
 
     @property
     def store_url(self) -> str:
@@ -65,11 +79,26 @@ class Home:
             self._opened["journal"] = await connect(self.store_url)
         return self._opened["journal"]  # type: ignore[return-value]
 
-    async def forge(self) -> "LocalForge":
+    async def forge(self) -> "Forge":
         """The forge the settings name."""
+        if self.settings.forge.kind == "local":
+            return await self.local_forge()
+        if "forge" not in self._opened:
+            from resolvent.adapters.forges.github import GitHubForge
+
+            self._opened["forge"] = await GitHubForge.open(self.github_place())
+        return self._opened["forge"]  # type: ignore[return-value]
+
+    async def forge_as(self, person: str) -> "Forge":
+        """The forge, written to in a person's name where we may: on this machine. Elsewhere we are who the token is."""
+        if self.settings.forge.kind == "local":
+            return (await self.local_forge()).acting_as(person)
+        return await self.forge()
+
+    async def local_forge(self) -> "LocalForge":
+        """The forge on this machine; UsageError where issues live elsewhere."""
         if self.settings.forge.kind != "local":
-            kind = self.settings.forge.kind
-            raise ConfigError(f'forge.kind = "{kind}" is not in this version', hint='set forge.kind = "local"')
+            raise UsageError(f"this is done at {self.settings.forge.repo}, not here", hint="gh issue list")
         if "forge" not in self._opened:
             from resolvent.adapters.forges.local import LocalForge
             from resolvent.adapters.journal.store import Store
@@ -77,8 +106,39 @@ class Home:
             store = await Store.open(self.store_url)
             self._opened["store"] = store
             trusted = self.settings.forge.trusted_logins
-            self._opened["forge"] = await LocalForge.open(store, self.state / "forge", trusted_logins=trusted)
+            self._opened["forge"] = await LocalForge.open(
+                store, self.state / "forge", trusted_logins=trusted, clock=self.clock
+            )
         return self._opened["forge"]  # type: ignore[return-value]
+
+    def github_place(self) -> "GitHubPlace":
+        """Where the forge is and who we are there; ConfigError when a variable with a secret is not set."""
+        from resolvent.adapters.forges.github import GitHubPlace
+
+        said, secrets = self.settings.forge, forge_secrets(self.settings, self.environ)
+        return GitHubPlace(
+            repo=said.repo,
+            api=said.api,
+            token=secrets.token,
+            app=said.app,
+            installation=said.installation,
+            private_key=secrets.private_key,
+            ca=self._expanded(said.ca),
+            proxy=self._proxy(said.api or "https://github.com"),
+            trusted_logins=said.trusted_logins,
+            reserve=said.reserve,
+            cache=self.state / "forge-cache",
+            poll_s=said.poll,
+        )
+
+    def _proxy(self, url: str) -> str:
+        """The proxy that leads there; none where NO_PROXY says that there is none."""
+        host = urlsplit(url).hostname or ""
+        named = self.environ.get("no_proxy", self.environ.get("NO_PROXY", "")).split(",")
+        spared = [one.strip().partition(":")[0].lstrip(".").lower() for one in named]
+        if "*" in spared or any(host == one or host.endswith(f".{one}") for one in spared if one):
+            return ""
+        return self.environ.get("HTTPS_PROXY", self.environ.get("https_proxy", ""))
 
     async def git_repository(self) -> "TrustedRepository":
         """Our own bare repository."""
@@ -179,7 +239,7 @@ class Home:
 
     def agent(self, choice: AgentChoice) -> Agent:
         """The adapter a configured agent uses."""
-        environment = agent_environment(choice, self.environ, token=self.settings.forge.token)
+        environment = agent_environment(choice, self.environ, withheld=forge_variables(self.settings))
         environment.setdefault("PATH", self.environ.get("PATH", PLAIN_PATH))
         seen = {name: tuple(self._expanded(path) for path in getattr(choice, name)) for name in ("reads", "writes")}
         choice = choice.model_copy(update={"env": tuple(environment), **seen})
@@ -200,7 +260,7 @@ class Home:
 
     async def close(self) -> None:
         """Close what was opened."""
-        for name in ("journal", "store", "workspace"):
+        for name in ("forge", "journal", "store", "workspace"):
             if name in self._opened:
                 await self._opened[name].close()  # type: ignore[attr-defined]
         self._opened.clear()

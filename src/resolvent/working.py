@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from resolvent.adapters.journal.lock import DaemonLock
 from resolvent.branching import Branching
@@ -20,9 +21,20 @@ PLAYBOOKS: dict[str, Playbook] = {"resolve": resolve, "design": design}
 class Session:
     """At most one worker per store; whoever holds the lock works, everybody else follows."""
 
-    def __init__(self, home: Home, *, adjust: Callable[[World], World] = lambda world: world) -> None:
+    def __init__(
+        self,
+        home: Home,
+        *,
+        adjust: Callable[[World], World] = lambda world: world,
+        first: Callable[[], Awaitable[None]] | None = None,
+        beside: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`first` is done by whoever comes to work, before, and `beside` while they work; its failure ends that."""
         self._home = home
         self._adjust = adjust
+        self._first = first
+        self._beside = beside
+        self._besides: list[asyncio.Future[None]] = []
         self._worker: Worker | None = None
         self._world: World | None = None
 
@@ -50,8 +62,16 @@ class Session:
             await lock.release()
 
     async def serve_until_idle(self) -> None:
-        """Return when nothing is queued or running: work on it, or follow who does and take over."""
-        await self._until(self._idle)
+        """Return when nothing is queued or running: work on it, or follow who does and take over.
+
+        What is to be done first is done before that, unless somebody works already.
+        """
+
+        async def idle() -> bool:
+            waits = self._first is not None and not self._worker and not await self.worker()
+            return not waits and not await (await self._home.journal()).due()
+
+        await self._until(idle)
 
     async def worker(self) -> int | None:
         """The process that works on this store now."""
@@ -59,6 +79,8 @@ class Session:
 
     async def drain(self, *, jobs: bool = False) -> None:
         """The first signal: start nothing new; effects under way are finished, jobs go on by themselves."""
+        for other in self._besides:
+            other.cancel()
         if self._worker:
             await self._worker.drain(jobs=jobs)
 
@@ -78,9 +100,6 @@ class Session:
             return row.state == "ended"
         return all(due.id != row.id for due in await journal.due())
 
-    async def _idle(self) -> bool:
-        return not await (await self._home.journal()).due()
-
     async def _until(self, settled: Callable[[], Awaitable[bool]]) -> None:
         lock = DaemonLock(self._home.store_url)
         try:
@@ -99,10 +118,27 @@ class Session:
         await self._worker.launch()
         tidying = asyncio.ensure_future(self._tidy())
         try:
-            await self._worker.work(until=until)
+            if self._first:
+                await self._first()
+            await self._with_beside(self._worker.work(until=until))
         finally:
             tidying.cancel()
             await self._worker.close()
+
+    async def _with_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Return when the work is done; when what is done beside it fails, so does the work."""
+        working = asyncio.ensure_future(work)
+        self._besides = [asyncio.ensure_future(self._beside())] if self._beside else []
+        try:
+            await asyncio.wait((working, *self._besides), return_when=asyncio.FIRST_COMPLETED)
+            for other in self._besides:
+                if other.done() and not other.cancelled():
+                    other.result()
+            await working
+        finally:
+            for task in (working, *self._besides):
+                task.cancel()
+            await asyncio.wait((working, *self._besides))
 
     async def _tidy(self) -> None:
         """Remove branches that are too old or too many: once we work, and whenever a run has ended."""

@@ -16,7 +16,8 @@ COMMANDS = (
     "issue new", "issue ls", "issue show", "issue comment", "issue close",
     "pr ls", "pr show", "pr merge", "pr check",
     "branch new", "branch run", "branch stop", "branch ls", "branch log", "branch diff", "branch cat", "branch commit",
-    "branch rm", "branch gc", "agent", "agent ls", "agent try",
+    "branch rm", "branch gc", "agent", "agent ls", "agent try", "rehearse", "forge", "forge serve",
+    "claim", "claim ls", "claim release",
 )  # fmt: skip
 ON_A_RUN = (
     "show", "report", "diff", "evidence", "cost", "watch", "logs", "cancel", "retry", "fork --from review",
@@ -49,7 +50,7 @@ def test_the_help_names_every_command_and_no_other(bare: Place) -> None:
     assert set(GROUPS.values()) <= names
 
 
-@pytest.mark.parametrize("words", ["", "issue", "pr", "branch", "agent"])
+@pytest.mark.parametrize("words", ["", "issue", "pr", "branch", "agent", "claim"])
 def test_a_bare_command_says_what_there_is(bare: Place, words: str) -> None:
     said = bare(*words.split())
     assert said.code == 0 and "Commands:" in said.out and said.err == ""
@@ -164,7 +165,7 @@ def test_the_shell_completes_commands_and_runs(finished: Place) -> None:
         done = subprocess.run(RESOLVENT, env=environ, cwd=finished.project, capture_output=True, text=True, check=False)
         return done.stdout.split()
 
-    assert complete("resolvent re") == ["resolve", "report", "retry"]
+    assert complete("resolvent re") == ["resolve", "rehearse", "report", "retry"]
     assert complete("resolvent show r") == [row["run"] for row in finished("runs", "--json").json]
 
 

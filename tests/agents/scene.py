@@ -52,7 +52,7 @@ class Scene:
 
     async def submission(self) -> Submission:
         """What is asked for on a new issue."""
-        forge = await self.app.home.forge()
+        forge = await self.app.home.local_forge()
         await forge.sync(self.app.home.repository)
         issue = await forge.create_issue(*sample_issue(), author="customer")
         return Submission(entry=Entry(kind="issue", reference=str(issue.number)))

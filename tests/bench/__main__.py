@@ -20,7 +20,7 @@ from resolvent.testing import demo_story
 from resolvent.testing.demo import make_sample, sample_issue
 from resolvent.testing.stage import FILES, Stage, scene
 from resolvent.working import PLAYBOOKS, Session
-from tests.bench import branches
+from tests.bench import branches, calls
 from tests.bench.figures import Figure, table
 
 HANDOVERS = 60
@@ -149,7 +149,7 @@ def cold_starts(*, rounds: int) -> list[Figure]:
     return figures
 
 
-SECTIONS = ("engine", "branches")
+SECTIONS = ("engine", "branches", "calls")
 
 
 if __name__ == "__main__":
@@ -161,7 +161,9 @@ if __name__ == "__main__":
     words = "branches on a tree of 2,000 files instead of 100,000; so too where CI is set, or the disk is too small"
     parser.add_argument("--small", action="store_true", default=small, help=words)
     asked = parser.parse_args()
-    measured = branches.measured(small=asked.small) if asked.only != "engine" else []
-    measured += asyncio.run(main(asked.rounds)) if asked.only != "branches" else []
+    wanted = (asked.only,) if asked.only else SECTIONS
+    measured = branches.measured(small=asked.small) if "branches" in wanted else []
+    measured += asyncio.run(main(asked.rounds)) if "engine" in wanted else []
+    measured += calls.measured(issues=5 if asked.small else calls.ISSUES) if "calls" in wanted else []
     sys.stdout.write((json.dumps([one._asdict() for one in measured]) if asked.json else table(measured)) + "\n")
     sys.exit(any(one.over for one in measured))

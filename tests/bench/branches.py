@@ -154,6 +154,8 @@ async def main(place: Path, size: Size) -> list[Figure]:
         base, imported = await importing(yard)
         figures += imported
         built = await building(yard, base)
+        # What the import and the peers left to be written is not ours to wait for in the middle of a millisecond.
+        await asyncio.to_thread(os.sync)
         figures += await creating(yard, base, built, worktree=peers[0].value)
         tell("measured creation")
         figures += await at_depth(yard, built)

@@ -1,5 +1,6 @@
 """Where the forge contract is played: a forge with one commit, and what other people and CI do there."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -8,7 +9,7 @@ from resolvent.adapters.forges.local import LocalForge
 from resolvent.adapters.git import Git
 from resolvent.adapters.journal.store import Store
 from resolvent.domain.change import Change
-from resolvent.domain.subject import PullRequest
+from resolvent.domain.subject import Comment, Permission, PullRequest
 from resolvent.ports import Forge
 
 NOBODY = "0123456789abcdef0123456789abcdef01234567"
@@ -22,9 +23,21 @@ class Stage(Protocol):
     source: Path
     base: Change
 
+    def later(self, seconds: float) -> None:
+        """Let time pass there."""
+
+    async def knows(self, login: str, permission: Permission) -> None:
+        """There is somebody with that login who may do that much."""
+
     async def says(self, author: str, target: str, body: str) -> None: ...
 
     async def closes(self, target: str) -> None: ...
+
+    async def asked(self, pull: PullRequest) -> tuple[str, ...]:
+        """Who is asked for a review, sorted."""
+
+    async def reactions(self, to: Comment | str) -> tuple[tuple[str, str], ...]:
+        """Who reacted how to a comment or a target, oldest first."""
 
     async def requires(self, *checks: str) -> None: ...
 
@@ -49,27 +62,59 @@ async def made(source: Path, files: Mapping[str, str], parent: Change | None = N
     return Change(commit=commit.decode().strip(), tree=tree)
 
 
+class PassingClock:
+    """The time of this machine, and whatever a test let pass besides."""
+
+    frozen_at: float | None = None
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now(self) -> float:
+        return time.time() + self.passed
+
+
 class LocalStage:
-    def __init__(self, forge: LocalForge, source: Path, base: Change) -> None:
+    def __init__(self, forge: LocalForge, source: Path, base: Change, store: Store, clock: PassingClock) -> None:
         self.forge: LocalForge = forge
         self.source = source
         self.base = base
+        self.store = store
+        self.clock = clock
 
     @classmethod
     async def set(cls, store: Store, directory: Path) -> "LocalStage":
         source = directory / "repo.git"
         await Git.init_bare(source)
         base = await made(source, {"a.txt": "one\n"})
-        forge = await LocalForge.open(store, directory / "state", trusted_logins=("maintainer",))
+        clock = PassingClock()
+        forge = await LocalForge.open(store, directory / "state", trusted_logins=("maintainer",), clock=clock)
         await forge.push(base, source=source, head="main", expect=None)
-        return cls(forge, source, base)
+        return cls(forge, source, base, store, clock)
+
+    def later(self, seconds: float) -> None:
+        self.clock.passed += seconds
+
+    async def knows(self, login: str, permission: Permission) -> None:
+        sql = "INSERT INTO forge_accounts (login, kind, permission) VALUES (:login, 'User', :permission)"
+        await self.store.write(sql, login=login, permission=permission)
 
     async def says(self, author: str, target: str, body: str) -> None:
         await self.forge.comment(target, body, author=author)
 
     async def closes(self, target: str) -> None:
-        kind, _, number = target.partition("-")
-        await (self.forge.close_issue(number) if kind == "issue" else self.forge.close_pull_request(number))
+        await self.forge.set_state(target, "closed")
+
+    async def asked(self, pull: PullRequest) -> tuple[str, ...]:
+        sql = "SELECT login FROM forge_reviewers WHERE number = :number"
+        return tuple(sorted(row["login"] for row in await self.store.read(sql, number=pull.number)))
+
+    async def reactions(self, to: Comment | str) -> tuple[tuple[str, str], ...]:
+        number = int((to if isinstance(to, str) else to.target).partition("-")[2])
+        comment = 0 if isinstance(to, str) else int(to.id)
+        sql = "SELECT login, content FROM forge_reactions WHERE number = :number AND comment = :comment ORDER BY id"
+        rows = await self.store.read(sql, number=number, comment=comment)
+        return tuple((row["login"], row["content"]) for row in rows)
 
     async def requires(self, *checks: str) -> None:
         for name in checks:

@@ -11,6 +11,12 @@ from resolvent.errors import ForgeDown, ForgeRefused
 from resolvent.ports import Forge
 from resolvent.testing.faulty_forge import FaultyForge
 
+READS = {
+    *("login", "trusted", "permission", "sync", "fetch", "default_branch", "head_of", "close", "fetch_line"),
+    *("issue", "issues", "search_issues", "pull_request", "pull_requests"),
+    *("comments", "comments_since", "comment_at", "required_checks", "await_checks"),
+}
+
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[LocalStage]:
@@ -48,6 +54,18 @@ async def test_a_refused_token_is_told_from_any_other_refusal(stage: LocalStage)
     assert caught.value.details["auth"] is True
     assert (await forge.pull_request(str(pull.number))).state == "open"
     assert (await forge.merge(pull, expect=head_change(pull))).state == "merged"
+
+
+async def test_every_verb_of_the_port_is_passed_on_and_every_one_that_writes_can_fail(stage: LocalStage) -> None:
+    """What a verb does is nothing when it fails before it is passed on, so none of them needs to make sense here."""
+    verbs = {name for name in vars(Forge) if not name.startswith("_")}
+    forge = FaultyForge(stage.forge, fail=dict.fromkeys(range(1, 100), "down"))
+    passed = {name for name in verbs if getattr(forge, name) == getattr(stage.forge, name)}
+    assert passed == READS
+    for name in sorted(verbs - READS):
+        with pytest.raises(ForgeDown, match=name):
+            await getattr(forge, name)()
+    assert forge.writes == sorted(verbs - READS)
 
 
 async def test_reads_are_neither_counted_nor_broken(stage: LocalStage) -> None:

@@ -1,29 +1,35 @@
 """What every forge must do. A new adapter joins by a stage of its own; no test here knows which one it runs on."""
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from tests.contract.forge_stage import NOBODY, LocalStage, Stage, head_change, made, proposed
+from tests.contract.github_stage import GitHubStage
 
 from resolvent.adapters.git import Git
 from resolvent.adapters.journal.store import Store
 from resolvent.domain.change import Change
-from resolvent.domain.subject import RequiredCheck
+from resolvent.domain.subject import MergeMethod, RequiredCheck
 from resolvent.errors import ForgeRefused, HeadMoved, NotFound
 from resolvent.ports import Forge
 
 
-@pytest.fixture(params=["local-sqlite", "local-postgres"])
-def store_url(request: pytest.FixtureRequest) -> str:
-    url: str = request.getfixturevalue(request.param.replace("local-", "") + "_url")
-    return url
+@pytest.fixture(scope="session")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the certificates of the rehearsal forge are."""
+    return tmp_path_factory.mktemp("certified")
 
 
-@pytest.fixture
-async def stage(store_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
-    store = await Store.open(store_url)
+@pytest.fixture(params=["local-sqlite", "local-postgres", "github"])
+async def stage(request: pytest.FixtureRequest, certified: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    if request.param == "github":
+        async with GitHubStage.set(tmp_path, certified=certified) as stage:
+            yield stage
+        return
+    store = await Store.open(request.getfixturevalue(request.param.replace("local-", "") + "_url"))
     try:
         yield await LocalStage.set(store, tmp_path)
     finally:
@@ -40,6 +46,16 @@ def forge(stage: Stage) -> Forge:
 
 async def test_our_login_is_trusted_first_and_the_configured_ones_after_it(forge: Forge) -> None:
     assert await forge.trusted() == (await forge.login(), "maintainer")
+
+
+async def test_what_people_may_do_is_known_and_nobody_unknown_may_do_anything(stage: Stage) -> None:
+    await stage.knows("reader", "read")
+    await stage.knows("writer", "write")
+    assert await stage.forge.permission(await stage.forge.login()) == "admin"
+    assert await stage.forge.permission("reader") == "read"
+    assert await stage.forge.permission("writer") == "write"
+    for unknown in ("stranger", "", "../reader", "reader/x", "a b", "\0", "🙂"):
+        assert await stage.forge.permission(unknown) == "none"
 
 
 # --- issues
@@ -81,6 +97,68 @@ async def test_an_issue_without_a_title_on_one_line_is_refused(forge: Forge, tit
     with pytest.raises(ForgeRefused):
         await forge.open_issue(title=title, body="text")
     assert await forge.search_issues("text") == ()
+
+
+@pytest.mark.parametrize("title", ["t" * 256, "🙂" * 100, "<b>&amp;</b> `x` $(id) \\n", "  edges  "])
+async def test_a_title_comes_back_as_it_was_but_for_blanks_around_it(forge: Forge, title: str) -> None:
+    opened = await forge.open_issue(title=title, body="")
+    assert (await forge.issue(opened.url)).title == title.strip()
+
+
+async def test_what_is_longer_than_a_forge_takes_is_refused_and_the_longest_is_kept(stage: Stage) -> None:
+    forge, longest = stage.forge, "ü" * 65536
+    issue = await forge.open_issue(title="Long", body=longest)
+    assert (await forge.issue(issue.url)).body == longest
+    said = await forge.comment(issue.key, longest)
+    assert (await forge.comment_at(said.url)).body == longest
+    with pytest.raises(ForgeRefused, match="65536"):
+        await forge.open_issue(title="Longer", body=longest + "ü")
+    with pytest.raises(ForgeRefused, match="256"):
+        await forge.open_issue(title="t" * 257, body="")
+    with pytest.raises(ForgeRefused, match="65536"):
+        await forge.comment(issue.key, longest + "ü")
+    with pytest.raises(ForgeRefused, match="65536"):
+        await forge.edit_comment(said, longest + "ü")
+    assert len(await forge.issues(state="all")) == len(await forge.comments(issue.key)) == 1
+
+
+async def test_issues_are_listed_by_state_and_by_all_labels_oldest_first(stage: Stage) -> None:
+    forge = stage.forge
+    one = await forge.open_issue(title="One", body="", labels=("bug", "p1"))
+    two = await forge.open_issue(title="Two", body="", labels=("bug",))
+    await proposed(stage)
+    three = await forge.open_issue(title="Three", body="", labels=("p1",))
+    await stage.closes(two.key)
+    assert [issue.number for issue in await forge.issues()] == [one.number, three.number]
+    assert [issue.number for issue in await forge.issues(state="closed")] == [two.number]
+    assert [issue.number for issue in await forge.issues(state="all")] == [one.number, two.number, three.number]
+    assert [issue.number for issue in await forge.issues(state="all", labels=("bug",))] == [one.number, two.number]
+    assert await forge.issues(labels=("bug", "p1")) == (one,)
+    assert await forge.issues(labels=("bug", "unheard-of")) == ()
+
+
+async def test_issues_that_changed_since_an_instant_are_those_written_labelled_closed_or_commented(
+    stage: Stage,
+) -> None:
+    forge = stage.forge
+    issues = [await forge.open_issue(title=f"Issue {n}", body="") for n in range(5)]
+    stage.later(100)
+    quiet, commented, labelled, closed, edited = issues
+    last = await forge.open_issue(title="Last", body="")
+    since = last.created_at
+    first = await forge.comment(edited.key, "one")
+    assert await forge.issues(state="all", since=since + 50) == ()
+    stage.later(100)
+    await stage.says("stranger", commented.key, "me too")
+    await forge.label(labelled.key, add=("bug",))
+    await stage.closes(closed.key)
+    await forge.edit_comment(first, "two")
+    changed = await forge.issues(state="all", since=since + 50)
+    assert [issue.number for issue in changed] == [one.number for one in (commented, labelled, closed, edited)]
+    everything = await forge.issues(state="all", since=since)
+    assert [issue.number for issue in everything] == [*(issue.number for issue in issues[1:]), last.number]
+    assert await forge.issue(quiet.url) == quiet
+    assert all(issue.created_at < since <= issue.updated_at for issue in everything[:-1])
 
 
 @pytest.mark.conforms("S0.25")
@@ -168,7 +246,8 @@ async def test_an_edited_comment_says_the_new_text_in_its_place(stage: Stage, bo
         first = await stage.forge.comment(target, "first")
         last = await stage.forge.comment(target, "last")
         edited = await stage.forge.edit_comment(first, body)
-        assert edited == first.model_copy(update={"body": body})
+        assert edited == first.model_copy(update={"body": body, "updated_at": edited.updated_at})
+        assert edited.updated_at >= first.updated_at
         assert await stage.forge.comments(target) == (edited, last)
         assert await stage.forge.comment_at(first.url) == edited
 
@@ -195,6 +274,111 @@ async def test_what_is_not_there_can_neither_be_commented_on_nor_read(stage: Sta
     for url in (written.url + "9", issue.url, "nowhere:1", ""):
         with pytest.raises(NotFound):
             await stage.forge.comment_at(url)
+
+
+async def test_a_comment_says_what_it_is_on_and_when_it_was_written_and_edited(stage: Stage) -> None:
+    issue, pull = await stage.forge.open_issue(title="One", body=""), await proposed(stage)
+    for target in (issue.key, pull.key):
+        written = await stage.forge.comment(target, "first")
+        assert (written.target, written.updated_at) == (target, written.created_at)
+        stage.later(100)
+        edited = await stage.forge.edit_comment(written, "second")
+        assert edited.created_at == written.created_at <= edited.updated_at - 90
+
+
+async def test_comments_since_an_instant_are_of_every_target_and_edited_ones_come_again(stage: Stage) -> None:
+    forge = stage.forge
+    issue, pull = await forge.open_issue(title="One", body=""), await proposed(stage)
+    old = await forge.comment(issue.key, "old")
+    await forge.comment(pull.key, "older than the edit")
+    assert [one.body for one in await forge.comments_since(old.created_at)] == ["old", "older than the edit"]
+    stage.later(100)
+    await stage.says("stranger", pull.key, "new")
+    edited = await forge.edit_comment(old, "edited")
+    since = await forge.comments_since(edited.updated_at - 50)
+    assert {(one.target, one.author, one.body) for one in since} == {
+        (pull.key, "stranger", "new"),
+        (issue.key, await forge.login(), "edited"),
+    }
+    assert await forge.comments_since(edited.updated_at + 50) == ()
+
+
+async def test_a_reaction_to_a_comment_or_a_target_is_there_once_however_often_it_is_asked_for(stage: Stage) -> None:
+    forge, us = stage.forge, await stage.forge.login()
+    issue, pull = await forge.open_issue(title="One", body=""), await proposed(stage)
+    said = await forge.comment(issue.key, "text")
+    for to in (said, issue.key, pull.key):
+        for _ in range(2):
+            await forge.react(to, "eyes")
+        await forge.react(to, "-1")
+        assert await stage.reactions(to) == ((us, "eyes"), (us, "-1"))
+    assert await forge.comments(issue.key) == (said,)
+    for nowhere in ("issue-999", "pr-999", said.model_copy(update={"id": "999", "url": f"{said.url}9"})):
+        with pytest.raises(NotFound):
+            await forge.react(nowhere, "eyes")
+
+
+# --- labels and states
+
+
+async def test_labels_are_given_and_taken_whether_they_are_new_there_already_or_absent(stage: Stage) -> None:
+    forge = stage.forge
+    issue, pull = await forge.open_issue(title="One", body="", labels=("old",)), await proposed(stage)
+    for target, read in ((issue.key, forge.issue), (pull.key, forge.pull_request)):
+        for _ in range(2):
+            await forge.label(target, add=("new: one", "näher 🙂", "a/b?c=d&e%20f"), remove=("old", "never had"))
+        labels = (await read(target.partition("-")[2])).labels
+        assert set(labels) == {"new: one", "näher 🙂", "a/b?c=d&e%20f"}
+        await forge.label(target, remove=("a/b?c=d&e%20f", "näher 🙂"))
+        assert (await read(target.partition("-")[2])).labels == ("new: one",)
+    with pytest.raises(NotFound):
+        await forge.label("issue-999", add=("x",))
+
+
+@pytest.mark.parametrize("name", ["", " ", "a,b", "x" * 51, "two\nlines", "nul\0"])
+async def test_what_cannot_be_a_label_everywhere_is_refused_and_nothing_is_labelled(forge: Forge, name: str) -> None:
+    issue = await forge.open_issue(title="One", body="")
+    with pytest.raises(ForgeRefused):
+        await forge.label(issue.key, add=("good", name))
+    with pytest.raises(ForgeRefused):
+        await forge.open_issue(title="Two", body="", labels=(name,))
+    assert await forge.issues() == (issue,)
+
+
+async def test_issues_and_pull_requests_are_closed_and_opened_again_and_as_they_are_already(stage: Stage) -> None:
+    forge = stage.forge
+    issue, pull = await forge.open_issue(title="One", body=""), await proposed(stage)
+    for state in ("open", "closed", "closed", "open", "open"):
+        for target, read in ((issue.key, forge.issue), (pull.key, forge.pull_request)):
+            await forge.set_state(target, state)
+            assert (await read(target.partition("-")[2])).state == state
+    for target in ("issue-999", "pr-999", f"pr-{issue.number}", ""):
+        with pytest.raises(NotFound):
+            await forge.set_state(target, "closed")
+    with pytest.raises(ForgeRefused):
+        await forge.set_state(issue.key, "merged")
+
+
+async def test_a_pull_request_that_is_merged_or_has_lost_its_head_is_not_opened_again(stage: Stage) -> None:
+    forge, merged = stage.forge, await proposed(stage, "one")
+    await forge.merge(merged, expect=head_change(merged))
+    lost = await proposed(stage, "two", text="three\n")
+    await forge.set_state(lost.key, "closed")
+    await forge.delete_branch("two", expect=lost.head_commit)
+    for pull, state in ((merged, "merged"), (lost, "closed")):
+        with pytest.raises(ForgeRefused):
+            await forge.set_state(pull.key, "open")
+        now = await forge.pull_request(str(pull.number))
+        assert (now.state, now.head_commit) == (state, pull.head_commit)
+
+
+async def test_a_pull_request_is_not_opened_again_beside_another_of_the_same_head(stage: Stage) -> None:
+    old = await proposed(stage)
+    await stage.closes(old.key)
+    new = await stage.forge.open_pull_request(head=old.head, base="main", title="Again", body="")
+    with pytest.raises(ForgeRefused):
+        await stage.forge.set_state(old.key, "open")
+    assert [pull.number for pull in await stage.forge.pull_requests(state="open")] == [new.number]
 
 
 # --- branches and commits
@@ -283,6 +467,30 @@ async def test_fetching_what_the_forge_does_not_have_is_not_found(stage: Stage, 
         await stage.forge.fetch(stage.source, ref)
 
 
+async def test_a_branch_is_removed_only_from_the_expected_commit_and_gone_already_is_fine(stage: Stage) -> None:
+    forge, one = stage.forge, await made(stage.source, {"a.txt": "1"}, stage.base)
+    await forge.push(one, source=stage.source, head="some/topic", expect=None)
+    for wrong in (stage.base.commit, NOBODY):
+        with pytest.raises(HeadMoved):
+            await forge.delete_branch("some/topic", expect=wrong)
+    assert await forge.head_of("some/topic") == one.commit
+    for _ in range(2):
+        await forge.delete_branch("some/topic", expect=one.commit)
+        assert await forge.head_of("some/topic") is None
+    with pytest.raises(ForgeRefused):
+        await forge.delete_branch("main", expect=stage.base.commit)
+    assert await forge.head_of("main") == stage.base.commit
+
+
+async def test_removing_the_branch_of_an_open_pull_request_closes_it_where_it_was(stage: Stage) -> None:
+    pull = await proposed(stage)
+    await stage.forge.delete_branch(pull.head, expect=pull.head_commit)
+    closed = await stage.forge.pull_request(str(pull.number))
+    assert (closed.state, closed.head_commit) == ("closed", pull.head_commit)
+    with pytest.raises(ForgeRefused):
+        await stage.forge.merge(pull, expect=head_change(pull))
+
+
 # --- pull requests
 
 
@@ -348,6 +556,59 @@ async def test_a_pull_request_needs_an_existing_head_and_base_with_something_bet
         assert await stage.forge.pull_requests(head=head) == ()
 
 
+async def test_pull_requests_are_listed_by_state_and_head_newest_first_and_a_merged_one_is_closed(stage: Stage) -> None:
+    forge = stage.forge
+    merged, closed, draft = [await proposed(stage, head, text=f"{head}\n") for head in ("one", "two", "three")]
+    await forge.merge(merged, expect=head_change(merged))
+    await stage.closes(closed.key)
+    listed = {state: await forge.pull_requests(state=state) for state in ("open", "closed", "all")}
+    assert [pull.number for pull in listed["all"]] == [draft.number, closed.number, merged.number]
+    assert listed["open"] == (draft,)
+    assert [(pull.number, pull.state) for pull in listed["closed"]] == [
+        (closed.number, "closed"),
+        (merged.number, "merged"),
+    ]
+    assert await forge.pull_requests(head="one", state="open") == ()
+    assert [pull.number for pull in await forge.pull_requests(head="one")] == [merged.number]
+    assert await forge.pull_requests(head="on") == ()
+
+
+async def test_a_draft_is_made_ready_and_a_draft_again(stage: Stage) -> None:
+    forge, change = stage.forge, await made(stage.source, {"a.txt": "two\n"}, stage.base)
+    await forge.push(change, source=stage.source, head="topic", expect=None)
+    draft = await forge.open_pull_request(head="topic", base="main", title="Draft", body="", draft=True)
+    assert draft.draft and (await forge.pull_request(draft.url)).draft
+    with pytest.raises(ForgeRefused):
+        await forge.merge(draft, expect=change)
+    for wanted in (True, False, False, True, False):
+        now = await forge.set_draft(draft, wanted)
+        assert now.draft is wanted and now == await forge.pull_request(draft.url)
+    assert (await forge.merge(draft, expect=change)).state == "merged"
+
+
+async def test_people_are_asked_for_a_review_once_and_who_cannot_be_asked_is_named(stage: Stage) -> None:
+    forge, pull = stage.forge, await proposed(stage)
+    await stage.knows("ada", "write")
+    await stage.knows("bob", "read")
+    await forge.ask_for_review(pull, ())
+    for _ in range(2):
+        await forge.ask_for_review(pull, ("bob", "ada", "ada"))
+    assert await stage.asked(pull) == ("ada", "bob")
+    for nobody in ("stranger", await forge.login()):
+        with pytest.raises(ForgeRefused, match=nobody):
+            await forge.ask_for_review(pull, (nobody,))
+    assert await stage.asked(pull) == ("ada", "bob")
+
+
+async def test_what_to_type_to_have_a_pull_request_is_one_line_whatever_its_branch_is_called(stage: Stage) -> None:
+    pull = await proposed(stage, "it's;$(touch${IFS}x)")
+    merged = await stage.forge.merge(pull, expect=head_change(pull))
+    for line in (stage.forge.fetch_line(pull), stage.forge.fetch_line(merged)):
+        assert line and len(line.splitlines()) == 1
+        words = shlex.split(line)
+        assert words[0] in ("git", "gh") and not any("$(" in word and word != pull.head for word in words)
+
+
 # --- merging
 
 
@@ -361,6 +622,59 @@ async def test_merging_puts_exactly_the_expected_head_onto_the_base(stage: Stage
     parents = await Git(stage.source)("rev-list", "--parents", "--max-count=1", merged.merge_commit)
     assert parents.decode().split() == [merged.merge_commit, stage.base.commit, pull.head_commit]
     assert await Git(stage.source)("show", f"{merged.merge_commit}:a.txt") == b"two\n"
+
+
+async def test_squashing_puts_one_commit_with_the_merged_files_onto_the_base(stage: Stage) -> None:
+    forge, git = stage.forge, Git(stage.source)
+    one = await made(stage.source, {"b.txt": "b"}, stage.base)
+    two = await made(stage.source, {"b.txt": "bb"}, one)
+    await forge.push(two, source=stage.source, head="topic", expect=None)
+    pull = await forge.open_pull_request(head="topic", base="main", title="Add b", body="Why.")
+    newer = await made(stage.source, {"c.txt": "c"}, stage.base)
+    await forge.push(newer, source=stage.source, head="main", expect=stage.base.commit)
+    for _ in range(2):
+        merged = await forge.merge(pull, expect=two, method="squash")
+        assert (merged.state, merged.head_commit) == ("merged", two.commit)
+    assert await forge.fetch(stage.source, "main") == merged.merge_commit
+    parents = await git("rev-list", "--parents", "--max-count=1", merged.merge_commit)
+    assert parents.decode().split() == [merged.merge_commit, newer.commit]
+    assert await git("ls-tree", "--name-only", merged.merge_commit) == b"a.txt\nb.txt\nc.txt\n"
+    said = (await git("show", "-s", "--format=%s", merged.merge_commit)).decode().strip()
+    assert said == f"Add b (#{pull.number})"
+
+
+async def test_rebasing_puts_every_commit_anew_onto_the_base_with_its_author_and_words(stage: Stage) -> None:
+    forge, git = stage.forge, Git(stage.source)
+    one = await made(stage.source, {"b.txt": "b\n"}, stage.base, message="first\n\nwith a body")
+    two = await made(stage.source, {"b.txt": "bb\n"}, one, message="second ü")
+    await forge.push(two, source=stage.source, head="topic", expect=None)
+    pull = await forge.open_pull_request(head="topic", base="main", title="Add b", body="")
+    newer = await made(stage.source, {"c.txt": "c"}, stage.base)
+    await forge.push(newer, source=stage.source, head="main", expect=stage.base.commit)
+    for _ in range(2):
+        merged = await forge.merge(pull, expect=two, method="rebase")
+        assert (merged.state, merged.head_commit) == ("merged", two.commit)
+    assert await forge.fetch(stage.source, "main") == merged.merge_commit
+    said = await git("log", "--reverse", "--format=%an|%at|%B|%P", f"{newer.commit}..{merged.merge_commit}")
+    first, second = [part for part in said.decode().split("tester|1700000000|") if part]
+    assert first.startswith("first\n\nwith a body\n") and first.split("|")[-1].strip() == newer.commit
+    assert second.startswith("second ü\n")
+    assert await git("show", f"{merged.merge_commit}:b.txt") == b"bb\n"
+    assert await git("show", f"{merged.merge_commit}:c.txt") == b"c"
+
+
+@pytest.mark.parametrize("method", ["squash", "rebase"])
+async def test_what_does_not_apply_is_neither_squashed_nor_rebased_and_nothing_moves(
+    stage: Stage, method: MergeMethod
+) -> None:
+    one, two = await proposed(stage, "one", text="one way\n"), await proposed(stage, "two", text="another way\n")
+    merged = await stage.forge.merge(one, expect=head_change(one))
+    with pytest.raises(ForgeRefused):
+        await stage.forge.merge(two, expect=head_change(two), method=method)
+    with pytest.raises(HeadMoved):
+        await stage.forge.merge(two, expect=stage.base, method=method)
+    assert await stage.forge.head_of("main") == merged.merge_commit
+    assert (await stage.forge.pull_request(str(two.number))).state == "open"
 
 
 async def test_a_head_that_moved_is_not_merged(stage: Stage) -> None:
@@ -491,6 +805,8 @@ async def test_a_rerun_makes_the_check_pending_until_ci_answers_again(stage: Sta
 
 async def test_a_rerun_that_was_answered_is_not_offered_to_the_next_who_plays_ci(stage: Stage) -> None:
     await stage.requires("build", "test")
+    for name in ("build", "test"):
+        await stage.reports(stage.base.commit, name, "failed")
     for check in await stage.forge.required_checks(stage.base.commit):
         await stage.forge.rerun(check)
     await stage.reports(stage.base.commit, "build", "passed")
@@ -503,8 +819,8 @@ async def test_a_rerun_that_was_answered_is_not_offered_to_the_next_who_plays_ci
 async def test_every_rerun_raises_the_attempt_of_that_check_on_that_commit_only(stage: Stage) -> None:
     await stage.requires("build", "test")
     change = await made(stage.source, {"a.txt": "two\n"}, stage.base)
-    await stage.reports(stage.base.commit, "build", "failed")
     for attempt in (1, 2):
+        await stage.reports(stage.base.commit, "build", "failed")
         build, test = await stage.forge.required_checks(stage.base.commit)
         assert (build.attempt, test.attempt) == (attempt, 1)
         await stage.forge.rerun(build)
@@ -517,3 +833,35 @@ async def test_every_rerun_raises_the_attempt_of_that_check_on_that_commit_only(
 async def test_a_check_nobody_knows_cannot_be_run_again(stage: Stage) -> None:
     with pytest.raises(NotFound):
         await stage.forge.rerun(RequiredCheck(name="unheard-of", commit=stage.base.commit, state="failed"))
+
+
+# --- claims
+
+
+async def test_a_claim_is_the_first_holders_until_it_is_given_back(forge: Forge) -> None:
+    for _ in range(2):
+        assert await forge.claim("issue-1", "host-a.run-1") == "host-a.run-1"
+    assert await forge.claim("issue-1", "host-b.run-2") == "host-a.run-1"
+    assert await forge.claim("issue-2", "host-b.run-2") == "host-b.run-2"
+    await forge.release("issue-1", "host-b.run-2")
+    assert await forge.claim("issue-1", "host-b.run-2") == "host-a.run-1"
+    for _ in range(2):
+        await forge.release("issue-1", "host-a.run-1")
+    assert await forge.claim("issue-1", "host-b.run-2") == "host-b.run-2"
+    assert await forge.claim("issue-2", "host-a.run-1") == "host-b.run-2"
+
+
+async def test_of_several_who_claim_at_once_all_hear_of_the_same_holder(forge: Forge) -> None:
+    holders = [f"host-{n}" for n in range(6)]
+    heard = await asyncio.gather(*(forge.claim("issue-1", holder) for holder in holders))
+    assert len(set(heard)) == 1 and heard[0] in holders
+
+
+@pytest.mark.parametrize("word", ["", " ", "a b", "a/b", "..", ".a", "a..b", "a.lock", "a.", "ü", "a\n", "x" * 101])
+async def test_what_cannot_name_a_subject_or_a_holder_everywhere_is_refused(forge: Forge, word: str) -> None:
+    for subject, holder in ((word, "host"), ("issue-1", word)):
+        with pytest.raises(ForgeRefused):
+            await forge.claim(subject, holder)
+        with pytest.raises(ForgeRefused):
+            await forge.release(subject, holder)
+    assert await forge.claim("issue-1", "host") == "host"

@@ -12,10 +12,12 @@ from tests.contract.forge_stage import LocalStage, head_change, made, proposed
 
 from resolvent.adapters.forges.local import LocalForge
 from resolvent.adapters.forges.local_git import Refs
+from resolvent.adapters.forges.local_merging import Merging, merge
+from resolvent.adapters.forges.local_schema import SCHEMA
 from resolvent.adapters.git import Git
 from resolvent.adapters.journal.store import Store
 from resolvent.domain.change import Change
-from resolvent.domain.subject import PullRequest
+from resolvent.domain.subject import MergeMethod, PullRequest
 from resolvent.errors import ForgeRefused, UsageError
 
 USER = {
@@ -285,9 +287,21 @@ async def test_the_checkout_line_typed_as_it_is_shows_the_pull_request(
     checkout.commit()
     await forge.sync(checkout.root)
     pull = await proposed_on_main(forge, tmp_path)
-    checkout.type(forge.checkout_line(pull))
+    checkout.type(forge.fetch_line(pull))
     assert checkout("rev-parse", "HEAD") == pull.head_commit
     assert (checkout.root / "b.txt").read_text() == "b\n"
+
+
+async def test_the_line_of_a_merged_pull_request_typed_as_it_is_brings_it_into_the_checkout(
+    forge: LocalForge, checkout: Checkout, tmp_path: Path
+) -> None:
+    checkout.commit()
+    await forge.sync(checkout.root)
+    pull = await proposed_on_main(forge, tmp_path)
+    merged = await forge.merge(pull, expect=head_change(pull), method="squash")
+    checkout.type(forge.fetch_line(merged))
+    assert checkout("rev-parse", "main") == merged.merge_commit
+    assert not (await forge.sync(checkout.root)).behind
 
 
 async def test_a_crash_between_the_merge_and_its_row_is_healed_by_the_next_who_opens_the_forge(
@@ -295,7 +309,7 @@ async def test_a_crash_between_the_merge_and_its_row_is_healed_by_the_next_who_o
 ) -> None:
     issue = await stage.forge.open_issue(title="One", body="")
     pull = await proposed(stage, body=f"Fixes #{issue.number}")
-    await Refs(Git(stage.forge.path)).merge(pull, commit=pull.head_commit)
+    await merge(Refs(Git(stage.forge.path)), pull, commit=pull.head_commit)
     (row,) = await store.read("SELECT state FROM forge_items WHERE number = :number", number=pull.number)
     assert row["state"] == "open"
     again = await LocalForge.open(store, stage.forge.path.parent)
@@ -311,7 +325,7 @@ async def test_a_base_that_moved_without_its_record_is_recorded_and_not_merged_a
     merged = await stage.forge.merge(pull, expect=head_change(pull))
     await git("update-ref", "-d", f"refs/resolvent/merged/{pull.number}")
     assert (await Refs(git).read())["refs/heads/main"] == merged.merge_commit
-    await Refs(git).merge(pull, commit=pull.head_commit)
+    await merge(Refs(git), pull, commit=pull.head_commit)
     assert await stage.forge.pull_request(pull.url) == merged
 
 
@@ -324,11 +338,51 @@ async def test_merging_the_same_commits_makes_the_same_merge_commit_by_a_fixed_i
     for ref in (f"refs/resolvent/merged/{pull.number}", f"refs/resolvent/last-head/{pull.number}"):
         await git("update-ref", "-d", ref)
     await git("update-ref", "refs/heads/main", stage.base.commit)
-    await Refs(git).merge(pull, commit=pull.head_commit)
+    await merge(Refs(git), pull, commit=pull.head_commit)
     assert await stage.forge.head_of("main") == first.merge_commit
     said = (await git("show", "-s", "--format=%an <%ae>|%cn <%ce>|%B", first.merge_commit)).decode()
     us = "Resolvent <resolvent@localhost>"
     assert said.strip() == f"{us}|{us}|Merge pull request #{pull.number} from {pull.head}\n\nChange a"
+
+
+@pytest.mark.parametrize("method", ["squash", "rebase"])
+async def test_squashing_or_rebasing_the_same_commits_makes_the_same_commits(
+    stage: LocalStage, method: MergeMethod
+) -> None:
+    one = await made(stage.source, {"b.txt": "b"}, stage.base)
+    two = await made(stage.source, {"b.txt": "bb"}, one)
+    await stage.forge.push(two, source=stage.source, head="topic", expect=None)
+    pull = await stage.forge.open_pull_request(head="topic", base="main", title="B", body="")
+    newer = await made(stage.source, {"c.txt": "c"}, stage.base)
+    await stage.forge.push(newer, source=stage.source, head="main", expect=stage.base.commit)
+    git = Git(stage.forge.path)
+    first = await stage.forge.merge(pull, expect=two, method=method)
+    await git("update-ref", "-d", f"refs/resolvent/merged/{pull.number}")
+    await git("update-ref", "refs/heads/main", newer.commit)
+    await merge(Refs(git), pull, commit=two.commit, how=Merging(method))
+    assert await stage.forge.head_of("main") == first.merge_commit
+
+
+async def test_a_merge_in_a_branch_is_not_rebased_and_what_the_base_has_already_is_left_out(stage: LocalStage) -> None:
+    forge = stage.forge
+    one = await made(stage.source, {"b.txt": "b"}, stage.base, message="both have it")
+    two = await made(stage.source, {"d.txt": "d"}, one, message="only here")
+    await forge.push(two, source=stage.source, head="topic", expect=None)
+    pull = await forge.open_pull_request(head="topic", base="main", title="B", body="")
+    same = await made(stage.source, {"b.txt": "b"}, stage.base, message="the same elsewhere")
+    await forge.push(same, source=stage.source, head="main", expect=stage.base.commit)
+    merged = await forge.merge(pull, expect=two, method="rebase")
+    said = await Git(forge.path)("log", "--format=%s", f"{same.commit}..{merged.merge_commit}")
+    assert said == b"only here\n"
+    git = Git(stage.source)
+    tree = (await git("rev-parse", f"{two.commit}^{{tree}}")).decode().strip()
+    mixed = await git("commit-tree", tree, "-p", stage.base.commit, "-p", two.commit, "-m", "x", env=USER)
+    change = Change(commit=mixed.decode().strip(), tree=tree)
+    await forge.push(change, source=stage.source, head="mixed", expect=None)
+    other = await forge.open_pull_request(head="mixed", base="main", title="Mixed", body="")
+    with pytest.raises(ForgeRefused, match="2 parents"):
+        await forge.merge(other, expect=change, method="rebase")
+    assert await forge.head_of("main") == merged.merge_commit
 
 
 async def test_a_pull_request_whose_branch_was_deleted_is_closed(stage: LocalStage) -> None:
@@ -366,11 +420,78 @@ async def test_issues_are_written_in_anyones_name_labelled_and_closed(forge: Loc
     one = await forge.create_issue("One", "text", labels=("b", "a"), author="user")
     two = await forge.create_issue("Two", "")
     assert (one.author, one.labels, two.author) == ("user", ("a", "b"), "resolvent")
-    assert (await forge.set_labels("#1", ("c", "c"))).labels == ("c",)
-    assert (await forge.close_issue(one.url)).state == (await forge.close_issue("1")).state == "closed"
+    for _ in range(2):
+        await forge.set_state(one.key, "closed")
     assert [issue.number for issue in await forge.issues()] == [2]
     assert [issue.number for issue in await forge.issues("closed")] == [1]
     assert [issue.number for issue in await forge.issues("all")] == [1, 2]
+
+
+async def test_somebody_else_writes_to_the_same_forge_in_a_name_of_their_own(stage: LocalStage) -> None:
+    forge, ada = stage.forge, stage.forge.acting_as("ada")
+    issue = await ada.open_issue(title="One", body="")
+    await ada.comment(issue.key, "mine")
+    await ada.react(issue.key, "+1")
+    await forge.comment(issue.key, "ours")
+    assert (issue.author, await ada.login(), await forge.login()) == ("ada", "ada", "resolvent")
+    assert [comment.author for comment in await forge.comments(issue.key)] == ["ada", "resolvent"]
+    assert await stage.reactions(issue.key) == (("ada", "+1"),)
+    assert await ada.trusted() == ("ada", "maintainer")
+    assert [await ada.permission(login) for login in ("resolvent", "maintainer", "ada")] == ["admin", "write", "none"]
+    with pytest.raises(ForgeRefused):
+        forge.acting_as(" ")
+
+
+async def test_a_claim_that_another_program_wrote_is_understood_and_given_back_by_its_holder(stage: LocalStage) -> None:
+    git = Git(stage.forge.path)
+    tree = (await git("rev-parse", f"{stage.base.commit}^{{tree}}")).decode().strip()
+    said = (await git("commit-tree", tree, "-m", "host-b", env=USER)).decode().strip()
+    await git("update-ref", "refs/resolvent/claims/issue-1", said)
+    assert await stage.forge.claim("issue-1", "host-a") == "host-b"
+    await stage.forge.release("issue-1", "host-a")
+    assert await stage.forge.claim("issue-1", "host-a") == "host-b"
+    await stage.forge.release("issue-1", "host-b")
+    assert await stage.forge.claim("issue-1", "host-a") == "host-a"
+
+
+OLD_ROWS = """
+INSERT INTO forge_items (kind, title, body, author) VALUES ('issue', 'Old', 'words', 'ada')
+INSERT INTO forge_items (kind, title, body, author, state) VALUES ('issue', 'Older', '', 'ada', 'closed')
+INSERT INTO forge_items (kind, title, body, author, head, base) VALUES ('pull', 'P', '', 'ada', 'topic', 'main')
+INSERT INTO forge_labels (number, name) VALUES (1, 'bug')
+INSERT INTO forge_comments (number, author, body) VALUES (1, 'bob', 'said')
+INSERT INTO forge_reviews (number, author, verdict, body, on_commit) VALUES (3, 'bob', 'approve', '', 'abc')
+INSERT INTO forge_required (name) VALUES ('build')
+INSERT INTO forge_required (name) VALUES ('lint')
+INSERT INTO forge_checks (on_commit, name, state, log) VALUES ('abc', 'build', 'failed', 'broken')
+INSERT INTO forge_checks (on_commit, name, state, log) VALUES ('abc', 'lint', 'pending', '')
+INSERT INTO forge_reruns (on_commit, name) VALUES ('abc', 'lint')
+"""
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+async def test_what_an_older_version_wrote_is_read_as_it_was_meant(
+    database: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store = await Store.open(request.getfixturevalue(f"{database}_url"))
+    await store.migrate("forge", SCHEMA[:1])
+    for line in OLD_ROWS.strip().splitlines():
+        await store.write(line)
+    forge = await LocalForge.open(store, tmp_path / "state")
+    old, older = await forge.issues("all")
+    assert (old.title, old.labels, old.state, older.state) == ("Old", ("bug",), "open", "closed")
+    assert [(one.author, one.body, one.target) for one in await forge.comments("issue-1")] == [("bob", "said", old.key)]
+    build, lint = await forge.required_checks("abc")
+    assert (build.state, build.log, build.attempt) == ("failed", "broken", 1)
+    assert (lint.state, lint.attempt) == ("pending", 2)
+    asked = await anext(forge.reruns())
+    assert (asked.name, asked.commit) == ("lint", "abc")
+    await forge.report_check("abc", "lint", state="passed")
+    assert [check.state for check in await forge.required_checks("abc")] == ["failed", "passed"]
+    (pull,) = await forge.pull_requests()
+    assert [one.author for one in await forge.reviews(pull)] == ["bob"]
+    assert (await forge.open_issue(title="New", body="", labels=("bug",))).number == 4
+    await store.close()
 
 
 async def test_a_report_by_another_process_wakes_who_waits(stage: LocalStage, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from resolvent.errors import ConfigError
 from resolvent.settings import (
     agent_choice,
     agent_environment,
-    forge_token,
+    forge_secrets,
     load,
     state_directory,
     store_url,
@@ -216,16 +216,16 @@ def test_a_secret_that_is_written_down_is_refused_and_never_repeated(repository:
 def test_an_unset_variable_matters_only_when_its_secret_is_used(repository: Path) -> None:
     found = loaded(repository, '[forge]\ntoken = "$MY_TOKEN"\n[store]\nurl = "$MY_STORE"\n')
     with pytest.raises(ConfigError, match=r"forge\.token is read from \$MY_TOKEN, which is not set"):
-        forge_token(found, {})
+        forge_secrets(found, {})
     with pytest.raises(ConfigError, match=r"store\.url is read from \$MY_STORE"):
         store_url(found, state=repository, environ={"MY_STORE": ""})
-    assert forge_token(found, {"MY_TOKEN": "abc"}) == "abc"
+    assert forge_secrets(found, {"MY_TOKEN": "abc"}).token == "abc"
     assert store_url(found, state=repository, environ={"MY_STORE": "postgresql://a:b@c/d"}) == "postgresql://a:b@c/d"
 
 
 def test_without_a_token_there_is_none_and_the_store_is_a_file_of_ours(repository: Path) -> None:
     found = loaded(repository, "")
-    assert forge_token(found, {"GITHUB_TOKEN": "abc"}) == ""
+    assert forge_secrets(found, {"GITHUB_TOKEN": "abc"}).token == ""
     assert store_url(found, state=repository, environ={}) == f"sqlite:///{repository}/resolvent.db"
 
 
@@ -388,7 +388,7 @@ def test_a_recorded_choice_cannot_smuggle_a_forge_token_either() -> None:
     environ = {"GH_TOKEN": "t", "OURS": "u", "COPY": "t", "PLAIN": "p", "BROKEN": "😀\udc80"}
     for name in ("GH_TOKEN", "OURS", "COPY"):
         with pytest.raises(ConfigError, match=f"holds {name}, and that is a forge token") as caught:
-            agent_environment(AgentChoice(name="x", use="command", env=(name,)), environ, token="$OURS")
+            agent_environment(AgentChoice(name="x", use="command", env=(name,)), environ, withheld=("OURS",))
         assert environ[name] not in str(caught.value).split()
     with pytest.raises(ConfigError, match="is not UTF-8"):
         agent_environment(AgentChoice(name="x", use="command", env=("BROKEN",)), environ)

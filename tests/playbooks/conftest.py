@@ -1,10 +1,12 @@
 """A stage per test: the real engine, forge and processes on a tiny repository."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from resolvent.testing.rehearsal import rehearsing
 from resolvent.testing.stage import Stage
 
 # Flakiness is not the point of most tests: one execution tells as much as two.
@@ -12,18 +14,19 @@ QUICK = ("policy.reproduce_runs=1", "policy.prove_runs=1", "policy.variants=0", 
 SetStage = Callable[..., Awaitable[Stage]]
 
 
-@pytest.fixture
-async def set_stage(tmp_path: Path) -> AsyncIterator[SetStage]:
-    """Stages with settings of their own: `await set_stage("policy.merge=auto")`."""
-    made: list[Stage] = []
+@pytest.fixture(params=["local", "github"])
+async def set_stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SetStage]:
+    """Stages with settings of their own, on either forge: `await set_stage("policy.merge=auto")`."""
+    async with AsyncExitStack() as stack:
+        github = request.param == "github"
+        rehearsal = await stack.enter_async_context(rehearsing(tmp_path / "forge")) if github else None
 
-    async def one(*overrides: str) -> Stage:
-        made.append(await Stage.set_up(tmp_path, overrides=(*QUICK, *overrides)))
-        return made[-1]
+        async def one(*overrides: str) -> Stage:
+            stage = await Stage.set_up(tmp_path, overrides=(*QUICK, *overrides), rehearsal=rehearsal)
+            stack.push_async_callback(stage.close)
+            return stage
 
-    yield one
-    for stage in made:
-        await stage.close()
+        yield one
 
 
 @pytest.fixture

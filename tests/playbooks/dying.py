@@ -9,6 +9,7 @@ from pathlib import Path
 
 from resolvent.engine.world import World
 from resolvent.testing.demo_story import Scene, write_story
+from resolvent.testing.rehearsal import Rehearsal
 from resolvent.testing.stage import Stage
 from resolvent.working import Session
 
@@ -16,6 +17,8 @@ from resolvent.working import Session
 async def killed(stage: Stage, run: str, *, at: str, scenes: list[Scene]) -> None:
     """Work on the run in another process until it comes to a boundary, such as `before merge:`, and dies there."""
     write_story(stage.directory / "story.json", scenes)
+    if stage.rehearsal:
+        stage.rehearsal.save(stage.directory / "rehearsal.json")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.playbooks.dying", str(stage.directory), run, at, cwd=Path(__file__).parents[2]
     )
@@ -30,7 +33,8 @@ async def _work(directory: Path, run: str, at: str) -> None:
     def adjust(world: World) -> World:
         return replace(world, boundary=reached)
 
-    await Session(Stage(directory).app.home, adjust=adjust).follow(run)
+    rehearsal = Rehearsal.load(directory / "rehearsal.json")
+    await Session(Stage(directory, rehearsal=rehearsal).app.home, adjust=adjust).follow(run)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from resolvent.adapters.forges.local_checks import State
 from resolvent.domain.change import Change
 from resolvent.domain.entry import Entry
-from resolvent.domain.subject import Comment, PullRequest
+from resolvent.domain.subject import Comment, Issue, PullRequest
 from resolvent.testing.demo_story import Scene
 from resolvent.testing.stage import Played, Stage, git
 
@@ -58,12 +58,12 @@ async def shut_gates(stage: Stage, run: str) -> list[tuple[str, ...]]:
 
 async def pulls(stage: Stage) -> tuple[PullRequest, ...]:
     """Every pull request there ever was."""
-    return await (await stage.app.home.forge()).pulls("all")
+    return await (await stage.app.home.forge()).pull_requests()
 
 
 async def files_of(stage: Stage, commit: str) -> dict[str, str]:
     """What a commit on the forge holds."""
-    place = (await stage.app.home.forge()).path
+    place = (await stage.hub()).path
     names = (await git(place, "ls-tree", "-r", "--name-only", commit)).splitlines()
     return {name: await git(place, "show", f"{commit}:{name}") for name in names}
 
@@ -75,7 +75,7 @@ async def change_of(stage: Stage, commit: str) -> Change:
 
 async def pushed(stage: Stage, files: dict[str, str], *, head: str = "feature") -> str:
     """Somebody pushes one more commit to a branch; returns it."""
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     there = await forge.head_of(head)
     if there:
         await git(stage.project, "fetch", "-q", str(forge.path), head)
@@ -97,15 +97,20 @@ async def upstream(stage: Stage, files: dict[str, str]) -> str:
         (stage.project / name).write_text(text, encoding="utf-8")
     await git(stage.project, "add", "-A")
     await git(stage.project, "commit", "-q", "-m", "by somebody")
-    await (await stage.app.home.forge()).sync(stage.project)
+    await (await stage.hub()).sync(stage.project)
     return await git(stage.project, "rev-parse", "HEAD")
 
 
 async def proposed(stage: Stage, files: dict[str, str], *, head: str = "feature", body: str = "") -> PullRequest:
     """Somebody's pull request."""
     await pushed(stage, files, head=head)
-    forge = await stage.app.home.forge()
-    return await forge.open_pull_request(head=head, base="main", title="A better value", body=body)
+    made = await (await stage.hub()).open_pull_request(head=head, base="main", title="A better value", body=body)
+    return await (await stage.app.home.forge()).pull_request(str(made.number))
+
+
+async def issues(stage: Stage) -> tuple[Issue, ...]:
+    """Every issue there ever was, oldest first."""
+    return await (await stage.app.home.forge()).issues(state="all")
 
 
 def entry_of(pull: PullRequest) -> Entry:
@@ -114,7 +119,7 @@ def entry_of(pull: PullRequest) -> Entry:
 
 async def under_ci(stage: Stage, run: str, says: Sequence[Verdict], *, scenes: Sequence[Scene]) -> Played:
     """Go on while CI answers each look at the required check `ci` with the next of these words; the last one stays."""
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
 
     async def answer() -> None:
         words = list(says)

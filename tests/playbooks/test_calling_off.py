@@ -11,7 +11,7 @@ import pytest
 from resolvent.domain.change import Change
 from resolvent.domain.entry import Entry
 from resolvent.domain.outcome import CalledOff
-from resolvent.domain.subject import PullRequest
+from resolvent.domain.subject import MergeMethod, PullRequest
 from resolvent.engine.playing import end
 from resolvent.engine.world import World
 from resolvent.testing.faulty_forge import FaultyForge
@@ -90,10 +90,10 @@ async def test_an_effect_under_way_is_waited_for_and_listed(
         forge, running = FaultyForge(world.forge, fail={}), world.jobs.running
         merge = forge.merge
 
-        async def held(pull: PullRequest, *, expect: Change) -> PullRequest:
+        async def held(pull: PullRequest, *, expect: Change, method: MergeMethod) -> PullRequest:
             entered.set()
             await let_go.wait()
-            return await merge(pull, expect=expect)
+            return await merge(pull, expect=expect, method=method)
 
         def noted(job: str) -> bool:
             looked.put_nowait(job)

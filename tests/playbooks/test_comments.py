@@ -12,7 +12,7 @@ from resolvent.testing.demo_story import Scene
 from resolvent.testing.stage import Stage, scene
 
 from .conftest import SetStage
-from .looking import asked, entry_of, lineage, proposed
+from .looking import asked, entry_of, issues, lineage, proposed
 from .scenes import ANALYZE, CLEAN, IMPLEMENT, LONG_STORY, STORY
 
 TOKENS = {token for shape in SHAPES.values() for token in shape.markers}
@@ -29,7 +29,8 @@ async def test_one_completion_comment_tells_status_issue_pull_request_and_rounds
     (body,) = told
     assert body.splitlines()[0] == "## ✅ Pantheon Issue Resolution Complete"
     assert "**Final Status:**\n- ✅ " in body and "**Workflow Summary:**\n" in body
-    assert "\n- Issue analyzed: local:issues/1\n" in body and f"\n- PR created/updated: #{number}\n" in body
+    issue = (await issues(stage))[0]
+    assert f"\n- Issue analyzed: {issue.url}\n" in body and f"\n- PR created/updated: #{number}\n" in body
     assert "\n- Review cycles completed: 1\n" in body
     assert re.search(r"\n---\n🤖 Automated by \[[^\]]+\]\(https://[^)]+\)", body)
     assert f"<!-- resolvent-complete:{played.document['change']} -->" in body
@@ -76,9 +77,8 @@ async def test_the_status_of_an_existing_pull_request_stands_on_it_from_the_star
 @pytest.mark.conforms("S1.32")
 async def test_a_design_that_was_agreed_before_is_read_from_its_comment(stage: Stage) -> None:
     issue = await stage.issue()
-    forge = await stage.app.home.forge()
-    comment = await forge.comment(issue.key, "## Final design\nVERDICT=INVALID\nTurn it around.", author="architect")
-    await forge.comment(issue.key, "I disagree", author="customer")
+    comment = await stage.says("architect", issue.key, "## Final design\nVERDICT=INVALID\nTurn it around.")
+    await stage.says("customer", issue.key, "I disagree")
     entry = Entry(kind="issue", reference=str(issue.number))
     played = await stage.play(STORY, entry=entry, design_comment=comment.url)
     assert played.outcome == "proven"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from resolvent.adapters.journal.store import Store
 from resolvent.domain.entry import Entry
 from resolvent.domain.record import AgentChoice
 from resolvent.engine.world import Backoff, World
@@ -100,16 +99,19 @@ async def test_a_retry_asks_only_what_failed_again(stage: Stage) -> None:
 @pytest.mark.conforms("S0.46")
 async def test_a_fork_keeps_the_answers_before_its_step_and_writes_nothing_twice(stage: Stage) -> None:
     first = await stage.play(LONG_STORY)
-    forge = await stage.app.home.forge()
-    before = [await forge.issues("all"), await pulls(stage), [c.body for c in await said_once(stage, "pr-2")]]
+    forge = await stage.hub()
+    before = [await forge.issues(state="all"), await pulls(stage), [c.body for c in await said_once(stage, "pr-2")]]
     fork = await stage.app.fork(first.document["run"], from_step="verify")
     second = await stage.go_on(fork.id)
     assert second.outcome == "proven"
     assert started(second.starts[len(first.starts) :]) == ["verify", "fix", "review"]
-    issues, opened = await forge.issues("all"), await pulls(stage)
+    issues, opened = await forge.issues(state="all"), await pulls(stage)
     said = [comment.body for comment in await said_once(stage, "pr-2")]
     assert len(await stage.comments("pr-2")) == len(said) + 1
-    assert (issues, [pull.number for pull in opened]) == (before[0], [2])
+    assert [(issue.number, issue.title, issue.body, issue.state) for issue in issues] == [
+        (issue.number, issue.title, issue.body, issue.state) for issue in before[0]
+    ]
+    assert [pull.number for pull in opened] == [2]
     assert opened[0].head_commit == second.document["change"]
     assert said[: len(before[2])] == before[2]
     assert sum("pantheon-verify" in body for body in said) == 1
@@ -134,9 +136,7 @@ async def test_inputs_are_frozen_until_somebody_refreshes_them(stage: Stage) -> 
     run = await stage.submit()
     (stage.project / ".resolvent/prompts").mkdir(parents=True)
     (stage.project / ".resolvent/prompts/analyze.md").write_text("---\nrole: reader\n---\nA prompt of our own.\n")
-    store = await Store.open(stage.app.home.store_url)
-    await store.write("UPDATE forge_items SET title = 'Changed', body = 'Do something else.'")
-    await store.close()
+    await (await stage.hub()).rewrite("1", title="Changed", body="Do something else.")
     played = await stage.go_on(run, scenes=[scene("analyze", "I am lost", exit=1)])
     assert played.outcome == "escalated"
     assert "| The value is bad" in played.prompts["analyze"] and "Changed" not in played.prompts["analyze"]
@@ -154,7 +154,7 @@ async def test_a_forge_that_is_down_for_three_writes_gets_everything_once(stage:
     played = await stage.go_on(run, scenes=LONG_STORY, adjust=adjust)
     assert played.outcome == "proven"
     assert len(await pulls(stage)) == 1
-    titles = [issue.title for issue in await (await stage.app.home.forge()).issues("all")]
+    titles = [issue.title for issue in await (await stage.hub()).issues("all")]
     assert titles == ["The value is bad", "[P1] there is no third file"]
     assert [body.body.splitlines()[0].split(":")[0] for body in await stage.comments("pr-2")] == [
         "<!-- pantheon-verify", "<!-- resolvent-evidence -->", "## ✅ Pantheon Issue Resolution Complete"

@@ -9,9 +9,9 @@ from resolvent.app import App, Submission
 from resolvent.domain.entry import Entry, entry_point
 from resolvent.domain.subject import PullRequest
 from resolvent.errors import UsageError
-from resolvent.testing.stage import Stage, git, scene
+from resolvent.testing.stage import Stage, scene
 
-from .looking import agents, asked, entry_of, files_of, lineage, proposed, pulls
+from .looking import agents, asked, entry_of, files_of, lineage, proposed, pulls, upstream
 from .scenes import CLEAN, DESIGN, design, valid
 
 LINK = "https://github.com/acme/widgets"
@@ -88,10 +88,7 @@ async def test_a_run_does_not_start_without_a_repository(tmp_path: Path) -> None
 
 @pytest.mark.conforms("S0.3", "S0.7", "S1.5", "S1.6")
 async def test_a_run_starts_once_from_the_default_branch_as_it_is_now(stage: Stage) -> None:
-    (stage.project / "newer.txt").write_text("pushed since\n")
-    await git(stage.project, "add", "-A")
-    await git(stage.project, "commit", "-q", "-m", "second")
-    newest = await git(stage.project, "rev-parse", "HEAD")
+    newest = await upstream(stage, {"newer.txt": "pushed since\n"})
     run = await stage.submit()
     fresh = await stage.app.document(run)
     assert (fresh["base"], fresh["outcome"]) == (newest, "queued")

@@ -157,7 +157,7 @@ async def test_what_runs_on_other_machines_is_not_pushed_before_a_person_agrees(
     played = await stage.go_on(run, scenes=[ANALYZE, IMPLEMENT | {"write": surface}, CLEAN])
     assert played.outcome == "waiting"
     assert ".github/workflows/ci.yml" in played.document["decision"]["text"]
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     assert (await pulls(stage), await forge.head_of("resolvent/issue-1")) == ((), None)
     await stage.app.decide(run, choice, by="maintainer")
     ended = await stage.go_on(run)

@@ -97,7 +97,7 @@ async def test_a_fix_that_lost_its_login_is_pushed_to_the_same_head_and_reviewed
     assert (pull.head, pull.head_commit) == ("resolvent/issue-1", played.document["change"])
     assert (await files_of(stage, pull.head_commit))["other.txt"] == "same"
     assert [step for step, _ in await agents(stage, played.document["run"])][-2:] == ["fix", "review"]
-    assert await (await stage.app.home.forge()).head_of("elsewhere") is None
+    assert await (await stage.hub()).head_of("elsewhere") is None
 
 
 async def test_a_fix_that_changed_nothing_escalates_and_shows_how_far_it_came(stage: Stage) -> None:

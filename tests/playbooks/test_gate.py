@@ -47,7 +47,7 @@ async def test_build_test_and_smoke_run_on_the_exact_head_until_all_pass(set_sta
 @pytest.mark.conforms("S0.36", "S0.37", "S0.38", "S0.40")
 async def test_red_ci_is_no_finding_blocks_the_merge_and_feeds_the_next_fix(set_stage: SetStage) -> None:
     stage = await set_stage("policy.merge=auto")
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     await forge.require_check("ci")
     run = await stage.submit()
     played = await under_ci(stage, run, [RED, RED, GREEN], scenes=[*STORY, OPENING])
@@ -68,7 +68,7 @@ async def test_red_ci_is_no_finding_blocks_the_merge_and_feeds_the_next_fix(set_
 @pytest.mark.conforms("S0.37", "S0.39")
 async def test_a_check_that_is_red_on_the_base_too_is_tracked_once_and_nothing_is_merged(set_stage: SetStage) -> None:
     stage = await set_stage("policy.merge=auto")
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     await forge.require_check("ci")
     base = await forge.head_of("main")
     await forge.report_check(str(base), "ci", state="failed", log="no network")
@@ -81,14 +81,14 @@ async def test_a_check_that_is_red_on_the_base_too_is_tracked_once_and_nothing_i
         tracked = [issue for issue in await forge.issues("all") if issue.title == "Flaky required check: ci"]
     (issue,) = tracked
     assert "no network <!-‑ resolvent" in issue.body and "red on the base branch too" in issue.body
-    assert "local:pulls/2 (#2)" in issue.body
+    assert f"{next(pull.url for pull in await pulls(stage) if pull.number == 2)} (#2)" in issue.body
     assert {pull.state for pull in await pulls(stage)} == {"open"}
     assert await forge.head_of("main") == base
 
 
 @pytest.mark.conforms("S0.39")
 async def test_a_check_that_is_green_when_run_again_is_tracked_and_the_run_goes_on(stage: Stage) -> None:
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     await forge.require_check("ci")
     run = await stage.submit()
     played = await under_ci(stage, run, [RED, GREEN], scenes=STORY)
@@ -105,7 +105,7 @@ async def test_a_check_that_stays_pending_is_waited_for_then_a_person_is_asked(
     set_stage: SetStage, choice: str
 ) -> None:
     stage = await set_stage("policy.ci_wait=0.01", "policy.merge=auto")
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     await forge.require_check("ci")
     run = await stage.submit()
     played = await stage.go_on(run, scenes=STORY)
@@ -122,7 +122,7 @@ async def test_a_check_that_stays_pending_is_waited_for_then_a_person_is_asked(
 @pytest.mark.conforms("S0.36")
 async def test_a_rerun_that_does_not_end_asks_too_and_is_not_fixed(set_stage: SetStage) -> None:
     stage = await set_stage("policy.ci_wait=0.01", "policy.max_fix_rounds=0")
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     await forge.require_check("ci")
     run = await stage.submit()
     assert (await stage.go_on(run, scenes=STORY)).outcome == "waiting"
@@ -145,7 +145,7 @@ async def test_what_does_not_merge_onto_the_current_base_shuts_the_gate(set_stag
     run = await stage.submit()
     (stage.project / "value.txt").write_text("ugly\n")
     await git(stage.project, "commit", "-q", "-a", "-m", "meanwhile")
-    await (await stage.app.home.forge()).sync(stage.project)
+    await (await stage.hub()).sync(stage.project)
     played = await stage.go_on(run, scenes=STORY)
     assert (played.outcome, played.document["decision"]["key"]) == ("waiting", "fix_cap:0")
     assert await shut_gates(stage, run) == [("does not merge cleanly onto the current base: value.txt",)]
@@ -157,7 +157,7 @@ async def test_with_merge_auto_exactly_the_judged_commit_lands(set_stage: SetSta
     (pull,) = await pulls(stage)
     assert (played.outcome, pull.state, pull.head_commit) == ("merged", "merged", played.document["change"])
     assert (await files_of(stage, "main"))["value.txt"] == "good"
-    assert [issue.state for issue in await (await stage.app.home.forge()).issues("all")] == ["closed"]
+    assert [issue.state for issue in await (await stage.hub()).issues("all")] == ["closed"]
 
 
 async def test_what_is_only_argued_is_not_merged_before_a_person_agrees(set_stage: SetStage) -> None:
@@ -176,7 +176,7 @@ async def test_with_merge_ask_a_person_decides_and_a_moved_head_is_refused(
     set_stage: SetStage, choice: str, outcome: str
 ) -> None:
     stage = await set_stage("policy.merge=ask")
-    base = await (await stage.app.home.forge()).head_of("main")
+    base = await (await stage.hub()).head_of("main")
     run = await stage.submit()
     played = await stage.go_on(run, scenes=[ANALYZE, IMPLEMENT, CLEAN])
     assert (played.outcome, played.document["decision"]["choices"]) == ("waiting", ["merge", "leave"])
@@ -184,5 +184,5 @@ async def test_with_merge_ask_a_person_decides_and_a_moved_head_is_refused(
     await stage.app.decide(run, choice, by="maintainer")
     ended = await stage.go_on(run)
     assert (ended.outcome, ended.document["reason"].startswith("HeadMoved")) == (outcome, choice == "merge")
-    assert await (await stage.app.home.forge()).head_of("main") == base
+    assert await (await stage.hub()).head_of("main") == base
     assert (await pulls(stage))[0].state == "open"

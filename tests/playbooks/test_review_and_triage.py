@@ -5,7 +5,7 @@ import pytest
 from resolvent.testing.stage import Stage, scene
 
 from .conftest import SetStage
-from .looking import agents, asked, entry_of, files_of, lineage, proposed, pulls, said_once
+from .looking import agents, asked, entry_of, files_of, issues, lineage, proposed, pulls, said_once
 from .scenes import (
     ALARM,
     ANALYZE,
@@ -44,7 +44,7 @@ async def test_a_clean_review_writes_nothing_skips_the_verifier_and_completes(st
     assert [effect["kind"] for effect in played.document["effects"]] == ["publish", "stick", "comment"]
     (said,) = await said_once(stage, f"pr-{played.document['pull_request']['number']}")
     assert "Resolution Complete" in said.body
-    assert len(await (await stage.app.home.forge()).issues("all")) == 1
+    assert len(await (await stage.hub()).issues("all")) == 1
     told = "Write no comments, open no issues, open or merge no pull requests, change no code."
     assert told in played.prompts["review"]
 
@@ -60,7 +60,7 @@ async def test_reviewer_and_verifier_are_told_what_they_need_and_nothing_else(st
         for step in await (await stage.app.home.journal()).steps(run)
         if step.name == "implement"
     )
-    assert f"git diff {played.document['base']} {implemented}" in first and "local:issues/1" in first
+    assert f"git diff {played.document['base']} {implemented}" in first and (await issues(stage))[0].url in first
     assert all(f"{number}. " in first for number in range(1, 8)) and "8. " not in first
     assert "If the issue was a failing test, run that test on this commit" in first
     asked_for = ["severity", "code evidence (file:line and why)", "how it is reached", "whom it hurts", "a reproducer"]
@@ -86,7 +86,7 @@ async def test_claims_are_executed_placed_and_told_in_three_sections(stage: Stag
         ("F2", "DEFER_CREATE_ISSUE", True, "pre_existing", "executed"),
         ("F3", "INVALID_OR_ALREADY_FIXED", False, "unknown", "executed"),
     ]
-    first, deferred = await (await stage.app.home.forge()).issues("all")
+    first, deferred = await issues(stage)
     pull = (await pulls(stage))[0]
     assert (first.number, deferred.title) == (1, "[P1] there is no third file")
     for text in (f"{pull.url} (#{pull.number})", "value.txt:1 says so", "test -e third.txt", "everybody", "always"):
@@ -121,7 +121,7 @@ async def test_a_verification_that_a_trusted_login_posted_is_not_posted_again(
 ) -> None:
     stage = await set_stage('forge.trusted_logins=["bot"]')
     pull = await proposed(stage, {"value.txt": "good\n"})
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     there = await forge.comment(pull.key, f"<!-- pantheon-verify:{pull.head_commit} -->\nall good", author=author)
     review, verify = scene("review", findings(ARGUED)), scene("verify", "NO_IN_SCOPE_P0_P1")
     played = await stage.play([scene("analyze_pull", valid("look")), review, verify], entry=entry_of(pull))
@@ -148,10 +148,10 @@ async def test_what_agents_say_is_posted_as_it_is_but_poses_as_nothing_of_ours(s
 
 @pytest.mark.conforms("S0.25", "S1.21")
 async def test_a_deferred_finding_reuses_the_open_issue_and_tells_it_the_new_evidence(stage: Stage) -> None:
-    forge = await stage.app.home.forge()
-    closed = await forge.create_issue("[P1] there is no third file", "long ago", author="customer")
-    await forge.close_issue(str(closed.number))
-    there = await forge.create_issue("[P1] There is no third file", "since ever", author="customer")
+    forge = await stage.hub()
+    closed = await stage.issue("[P1] there is no third file", "long ago")
+    await forge.set_state(closed.key, "closed")
+    there = await stage.issue("[P1] There is no third file", "since ever")
     played = await stage.play(LONG_STORY)
     assert played.outcome == "proven"
     assert [issue.number for issue in await forge.issues("all")] == [closed.number, there.number, 3]

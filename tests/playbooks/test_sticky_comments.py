@@ -87,7 +87,7 @@ async def test_a_forge_that_breaks_at_either_write_has_one_comment_with_the_last
 
 async def test_neither_a_strangers_marker_nor_a_quoted_one_is_ours(stage: Stage, teller: Teller) -> None:
     run = await stage.submit()
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     await forge.comment("issue-1", f"{MARKER}\nmine", author="stranger")
     await forge.comment("issue-1", f"> {MARKER} is the marker")
     await teller.says(run, "one", "two")

@@ -310,7 +310,7 @@ async def test_a_commit_of_a_person_on_our_head_is_never_overwritten(stage: Stag
 
 async def test_a_rerun_that_was_asked_for_before_a_crash_is_not_asked_for_again(set_stage: SetStage) -> None:
     stage = await set_stage("checks.ci_wait=10")
-    forge = await stage.app.home.forge()
+    forge = await stage.hub()
     await forge.require_check("ci")
     run = await stage.submit()
 

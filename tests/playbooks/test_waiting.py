@@ -133,6 +133,6 @@ async def test_an_agent_that_stays_busy_is_a_persons_question(stage: Stage, choi
 
 async def test_a_check_that_does_not_count_is_not_waited_for(set_stage: SetStage) -> None:
     stage = await set_stage("checks.ci_required=false", "checks.ci_wait=3600")
-    await (await stage.app.home.forge()).require_check("ci")
+    await (await stage.hub()).require_check("ci")
     played = await stage.play(STORY)
     assert (played.outcome, played.document["gate"]["open"]) == ("proven", True)

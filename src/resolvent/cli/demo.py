@@ -45,7 +45,7 @@ async def _demo(directory: Path | None, sabotage: str, json: bool, events: bool)
     place = directory.absolute() if directory else Path(tempfile.mkdtemp(prefix="resolvent-demo-"))
     project = await make_sample(place, sabotage=sabotage)
     async with opened(project) as app:
-        forge = await app.home.forge()
+        forge = await app.home.local_forge()
         await forge.sync(project)
         issue = await forge.create_issue(*sample_issue(), author="customer")
         entry = Entry(kind="issue", reference=str(issue.number))

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from resolvent.cli.options import Manner
@@ -16,11 +15,9 @@ from resolvent.cli.views import View, view_for
 from resolvent.cli.words import emit
 from resolvent.domain.outcome import EXIT_CODES
 from resolvent.domain.record import RunRow
-from resolvent.domain.subject import PullRequest
 from resolvent.errors import NotFound, StoreBusy
 
 if TYPE_CHECKING:
-    from resolvent.adapters.forges.local import LocalForge
     from resolvent.app import App
     from resolvent.working import Session
 
@@ -65,7 +62,7 @@ async def facts_of(app: "App", document: dict[str, Any]) -> Facts:
     if document["pull_request"]:
         forge = await app.home.forge()
         try:
-            checkout = fetch_line(forge, await forge.pull_request(str(document["pull_request"]["number"])))
+            checkout = forge.fetch_line(await forge.pull_request(str(document["pull_request"]["number"])))
         except NotFound:
             checkout = ""
     until = row.updated_at if row.state in ("ended", "waiting") else app.home.clock.now()
@@ -79,13 +76,6 @@ async def _boxed_in(app: "App", document: dict[str, Any]) -> bool:
         return False
     evidence = await (await app.home.journal()).evidence(document["run"])
     return any(not item.passed and lacks_something(item.exit, item.tail) for item in evidence)
-
-
-def fetch_line(forge: "LocalForge", pull: PullRequest) -> str:
-    """What to type in one's own checkout: to look at a pull request, or to have it once it is merged."""
-    if pull.state != "merged":
-        return forge.checkout_line(pull)
-    return f"git fetch {quote(str(forge.path))} {quote(pull.base)} && git merge --ff-only FETCH_HEAD"
 
 
 class Leaving:
@@ -162,7 +152,17 @@ def start_worker(app: "App", overrides: tuple[str, ...] = ()) -> Path:
     """Start a process that works until nothing is left, as soon as nobody else does; returns its log."""
     log = app.home.state / "serve.log"
     sets = [word for text in overrides for word in ("--set", text)]
-    argv = [sys.executable, "-m", "resolvent", "serve", "--until-idle", "-C", str(app.home.repository), *sets]
+    argv = [
+        sys.executable,
+        "-m",
+        "resolvent",
+        "serve",
+        "--until-idle",
+        "--no-intake",
+        "-C",
+        str(app.home.repository),
+        *sets,
+    ]
     try:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:

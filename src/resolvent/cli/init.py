@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from resolvent.cli.root import app
 from resolvent.errors import ResolventError, UsageError
 
 if TYPE_CHECKING:
+    from resolvent.cli.remotes import Remote
     from resolvent.settings import Role
     from resolvent.wiring import Home
 
@@ -52,12 +54,23 @@ def init(
     if agent is not None:
         _write(agent, _example(), executable=True)
         print(f"wrote {agent}, an agent to start your own from")
-    _write(configuration, configured(checks, example_agent))
+    remotes = _configure(configuration, configured(checks, example_agent))
     print(f"wrote {configuration}")
-    print("\n".join((*_found(root, checks), "next: resolvent doctor", *_advice(root))))
+    print("\n".join((*_found(root, checks, remotes), "next: resolvent doctor", *_advice(root))))
 
 
-def _found(root: Path, checks: dict[str, str]) -> list[str]:
+def _configure(path: Path, text: str) -> "Sequence[Remote]":
+    """Write the file with the forge that the checkout came from; returns the remotes that lead to one."""
+    from resolvent.cli.remotes import github_remotes, on_github
+    from resolvent.places import environment
+
+    environ = environment()
+    remotes = github_remotes(path.parent, environ=environ)
+    _write(path, on_github(text, remotes, environ=environ))
+    return remotes
+
+
+def _found(root: Path, checks: dict[str, str], remotes: "Sequence[Remote]") -> list[str]:
     """What a run would work with as it is configured now: a line each for the checks, for each role, for the forge."""
     from resolvent.places import environment
     from resolvent.wiring import Home
@@ -71,8 +84,20 @@ def _found(root: Path, checks: dict[str, str]) -> list[str]:
         return [*told, f"  but     {error.message}"]
     roles: tuple[Role, ...] = ("writer", "reader")
     told += [f"  {role}  {_state(home, role)}" for role in roles]
-    place = "on this machine, in the state directory" if home.settings.forge.kind == "local" else "there"
-    return [*told, f"  forge   {home.settings.forge.kind}: issues and pull requests are kept {place}"]
+    return [*told, *_forge(home, remotes)]
+
+
+def _forge(home: "Home", remotes: "Sequence[Remote]") -> list[str]:
+    said = home.settings.forge
+    if said.kind == "github":
+        by = f"with the token in {said.token}" if said.token else f"as the App {said.app}"
+        rehearsal = "to see what a run would do there without doing it: resolvent rehearse"
+        return [f"  forge   github: {said.repo}, {by}", f"          {rehearsal} {said.repo} ISSUE"]
+    local = "  forge   local: issues and pull requests are kept on this machine, in the state directory"
+    if not remotes:
+        return [local]
+    first = remotes[0]
+    return [local, f"          for those of {first.repo}: {first.login_line}, then: resolvent init --force"]
 
 
 def _state(home: "Home", role: "Role") -> str:

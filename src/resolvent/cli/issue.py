@@ -49,8 +49,8 @@ async def _new(directory: Path | None, text: tuple[str, str], labels: list[str],
     from resolvent.cli.words import emit, person
 
     async with opened(directory) as opened_app:
-        forge = await opened_app.home.forge()
-        issue = await forge.create_issue(text[0], text[1], labels=labels, author=person())
+        forge = await opened_app.home.forge_as(person())
+        issue = await forge.open_issue(title=text[0], body=text[1], labels=labels)
     if json:
         emit(issue.model_dump(mode="json"))
     else:
@@ -75,7 +75,7 @@ async def _ls(directory: Path | None, state: Literal["open", "closed", "all"], *
     from resolvent.cli.words import emit
 
     async with opened(directory) as opened_app:
-        issues = await (await opened_app.home.forge()).issues(state)
+        issues = await (await opened_app.home.forge()).issues(state=state)
     if json:
         emit([issue.model_dump(mode="json") for issue in issues])
         return
@@ -150,9 +150,9 @@ async def _comment(directory: Path | None, reference: str, text: str, *, json: b
     from resolvent.cli.words import emit, person
 
     async with opened(directory) as opened_app:
-        forge = await opened_app.home.forge()
+        forge = await opened_app.home.forge_as(person())
         issue = await forge.issue(reference)
-        said = await forge.comment(issue.key, text, author=person())
+        said = await forge.comment(issue.key, text)
     if json:
         emit(said.model_dump(mode="json"))
     else:
@@ -177,4 +177,7 @@ async def _close(directory: Path | None, reference: str) -> "Issue":
     from resolvent.cli.place import opened
 
     async with opened(directory) as opened_app:
-        return await (await opened_app.home.forge()).close_issue(reference)
+        forge = await opened_app.home.forge()
+        issue = await forge.issue(reference)
+        await forge.set_state(issue.key, "closed")
+        return await forge.issue(reference)

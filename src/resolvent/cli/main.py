@@ -17,10 +17,13 @@ from resolvent.places import environment, skip_plugins
 BROKEN = 70
 # In the order of the help; each module hangs its commands on the application.
 COMMANDS = (
-    "demo", "init", "doctor", "agent", "resolve", "design", "runs", "show", "page", "cost", "watch", "logs", "decide",
-    "again", "branch", "serve", "mcp", "issue", "pull", "schema", "prove",
+    "demo", "init", "doctor", "agent", "resolve", "design", "rehearse", "runs", "show", "page", "cost", "watch", "logs",
+    "decide", "again", "branch", "serve", "claim", "mcp", "issue", "pull", "forge", "schema", "prove",
 )  # fmt: skip
-GROUPS = {"agent": "agent", "branch": "branch", "issue": "issue", "pull": "pr", "prove": "prove"}
+GROUPS = {
+    "agent": "agent", "branch": "branch", "claim": "claim", "forge": "forge", "issue": "issue", "pull": "pr",
+    "prove": "prove",
+}  # fmt: skip
 
 
 def _version(wanted: bool) -> None:

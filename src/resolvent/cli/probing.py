@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from resolvent.cli.agent_probing import agent_probes, agents_seen
+from resolvent.cli.claim_probing import claim_probes
 from resolvent.cli.diagnosis import Probe, fault, found
 from resolvent.cli.ladder import sandbox
 from resolvent.cli.place import repository
@@ -30,7 +31,7 @@ async def probe(directory: Path | None) -> tuple[list[Probe], list[dict[str, Any
     try:
         told += [await _store(home), *await sandbox(home), *await sights(home)]
         # Without a git that works, all it would say is that.
-        told += [await _forge(home)] if git["state"] == "ok" else []
+        told += [*await _forge(home), *await claim_probes(home)] if git["state"] == "ok" else []
         agents = await agents_seen(home)
         told += await agent_probes(home, agents)
         return [*told, _checks(home)], [one.model_dump(mode="json") for one in agents]
@@ -63,12 +64,15 @@ async def _store(home: Home) -> Probe:
     return found("store", f"{kind}, {f'process {worker} works on it' if worker else 'no worker is running'}")
 
 
-async def _forge(home: Home) -> Probe:
+async def _forge(home: Home) -> list[Probe]:
+    if home.settings.forge.kind == "github":
+        from resolvent.cli.github_probing import github_probes
+
+        return await github_probes(home)
     try:
-        forge = await home.forge()
-        return found("forge", f"local, {forge.path}")
+        return [found("forge", f"local, {(await home.local_forge()).path}")]
     except ResolventError as error:
-        return fault("forge", error)
+        return [fault("forge", error)]
 
 
 def _checks(home: Home) -> Probe:

@@ -10,9 +10,9 @@ from resolvent.cli.root import help_when_bare
 from resolvent.errors import UsageError
 
 if TYPE_CHECKING:
-    from resolvent.adapters.forges.local import LocalForge
     from resolvent.cli.terminal import Cell
-    from resolvent.domain.subject import PullRequest, RequiredCheck
+    from resolvent.domain.subject import Listed, PullRequest, RequiredCheck
+    from resolvent.ports import Forge
 
 app = typer.Typer(
     help="Pull requests of the local forge.",
@@ -43,7 +43,9 @@ async def _ls(directory: Path | None, state: PullState, *, json: bool) -> None:
     from resolvent.cli.words import emit, short
 
     async with opened(directory) as opened_app:
-        pulls = await (await opened_app.home.forge()).pulls(state)
+        listed: Listed = "closed" if state == "merged" else state
+        found = await (await opened_app.home.forge()).pull_requests(state=listed)
+        pulls = [pull for pull in found if state in ("all", pull.state)]
     if json:
         emit([pull.model_dump(mode="json") for pull in pulls])
         return
@@ -64,7 +66,6 @@ def show(reference: Reference, json: Json = False, directory: Directory = None) 
 
 
 async def _show(directory: Path | None, reference: str, *, json: bool) -> None:
-    from resolvent.cli.following import fetch_line
     from resolvent.cli.issue import comment_lines
     from resolvent.cli.place import opened
     from resolvent.cli.terminal import clean, stdout
@@ -83,16 +84,14 @@ async def _show(directory: Path | None, reference: str, *, json: bool) -> None:
         )
         return
     terminal = stdout()
-    terminal.say(*_head_lines(pull), *_check_lines(checks), "", f"  {fetch_line(forge, pull)}")
+    terminal.say(*_head_lines(pull), *_check_lines(checks), "", f"  {forge.fetch_line(pull)}")
     if pull.body:
         terminal.say("", clean(HIDDEN.sub("", pull.body)).strip())
     terminal.say(*comment_lines(comments))
 
 
-def _document(forge: "LocalForge", pull: "PullRequest") -> dict[str, Any]:
-    from resolvent.cli.following import fetch_line
-
-    return pull.model_dump(mode="json") | {"fetch": fetch_line(forge, pull)}
+def _document(forge: "Forge", pull: "PullRequest") -> dict[str, Any]:
+    return pull.model_dump(mode="json") | {"fetch": forge.fetch_line(pull)}
 
 
 def _head_lines(pull: "PullRequest") -> list[str]:
@@ -129,7 +128,6 @@ def merge(
 
 
 async def _merge(directory: Path | None, reference: str, commit: str, *, json: bool) -> None:
-    from resolvent.cli.following import fetch_line
     from resolvent.cli.place import opened
     from resolvent.cli.terminal import stdout
     from resolvent.cli.words import emit, short
@@ -141,7 +139,7 @@ async def _merge(directory: Path | None, reference: str, commit: str, *, json: b
         emit(_document(forge, pull))
         return
     said = f"#{pull.number} is merged into {pull.base} as {short(pull.merge_commit)}"
-    stdout().say(said, f"next: {fetch_line(forge, pull)}")
+    stdout().say(said, f"next: {forge.fetch_line(pull)}")
 
 
 @app.command("check")
@@ -187,7 +185,7 @@ async def _check(
     reference, name = named
     state, log, required = said
     async with opened(directory) as opened_app:
-        forge = await opened_app.home.forge()
+        forge = await opened_app.home.local_forge()
         pull = await forge.pull_request(reference)
         if required is not None:
             await (forge.require_check(name) if required else forge.unrequire_check(name))

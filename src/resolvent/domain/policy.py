@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from resolvent.domain.model import Value
+from resolvent.domain.subject import MergeMethod
 
 
 class Policy(Value):
@@ -12,6 +13,13 @@ class Policy(Value):
 
     max_fix_rounds: int = Field(default=5, ge=0, le=100)
     merge: Literal["never", "ask", "auto"] = "never"
+    merge_method: MergeMethod = "merge"
+    # The head is removed once it is merged.
+    delete_branch: bool = False
+    # A pull request is a draft until it is proven.
+    draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
     require_reproducer: bool = False
     reproduce_runs: int = Field(default=2, ge=1, le=20)
     # How often each reproducer must pass on a change that nothing else is held against.

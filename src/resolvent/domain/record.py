@@ -87,6 +87,8 @@ class RunRow(Value):
     reason: str = ""
     plays: int = 1
     cancelling: bool = False
+    # Why it is to be cancelled; empty when a person here said so. The first line is the reason the run ends with.
+    called_off: str = ""
     forked_from: str = ""
     created_at: float
     updated_at: float

@@ -7,6 +7,11 @@ from pydantic import Field
 
 from resolvent.domain.model import Value
 
+Permission = Literal["none", "read", "triage", "write", "maintain", "admin"]
+Listed = Literal["open", "closed", "all"]
+MergeMethod = Literal["merge", "squash", "rebase"]
+Reaction = Literal["eyes", "+1", "-1", "confused", "rocket"]
+
 CLOSING = re.compile(
     r"\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?)\b:?\s+(?P<issue>#\d+|https?://\S+/issues/\d+)\b", re.I
 )
@@ -25,6 +30,9 @@ class Issue(Value):
     labels: tuple[str, ...] = ()
     state: Literal["open", "closed"] = "open"
     slug: str = ""
+    # Instants, in seconds since the epoch; 0 where nobody knows.
+    created_at: float = 0.0
+    updated_at: float = 0.0
 
     @property
     def key(self) -> str:
@@ -52,6 +60,9 @@ class PullRequest(Value):
     draft: bool = False
     from_fork: bool = False
     merge_commit: str = ""
+    labels: tuple[str, ...] = ()
+    created_at: float = 0.0
+    updated_at: float = 0.0
 
     @property
     def key(self) -> str:
@@ -71,6 +82,10 @@ class Comment(Value):
     author: str
     body: str
     url: str
+    # What it is on: `issue-N` or `pr-N`.
+    target: str = ""
+    created_at: float = 0.0
+    updated_at: float = 0.0
 
 
 class RequiredCheck(Value):
@@ -83,6 +98,16 @@ class RequiredCheck(Value):
     url: str = ""
     # Raised by every rerun, so that one asked for before a crash is not asked for again.
     attempt: int = 1
+
+
+class Synced(Value):
+    """What the forge's default branch is now; `dirty`: the checkout holds, or may hold, work that no commit has;
+    `behind`: it lacks commits that the forge has."""
+
+    branch: str
+    commit: str
+    dirty: bool = False
+    behind: bool = False
 
 
 class Reported(Value):

@@ -8,7 +8,7 @@ from resolvent.domain.record import EffectRow, Frozen
 from resolvent.domain.subject import Comment, Issue, PullRequest
 from resolvent.engine.requests import Request
 from resolvent.engine.world import World
-from resolvent.errors import HeadMoved
+from resolvent.errors import ForgeRefused, HeadMoved
 
 Written = dict[str, Any]
 
@@ -40,23 +40,21 @@ async def stick(world: World, frozen: Frozen, request: Request) -> dict[str, Any
     target, body, own = (str(request.inputs[name]) for name in ("target", "body", "marker"))
     text = body if body.startswith(own) else f"{own}\n{body}"
 
-    async def sticking() -> Comment | None:
-        trusted = await world.forge.trusted()
-        for there in await world.forge.comments(target):
-            # On a line of its own: whoever only quotes it is not rewritten.
-            if there.author in trusted and own in there.body.splitlines():
-                return there
-        return None
+    sticking: list[Comment] = []
 
     async def look() -> Written | None:
-        there = await sticking()
-        return _commented(there) if there and there.body.rpartition("\n\n<!-- resolvent:")[0] == text else None
+        trusted = await world.forge.trusted()
+        # On a line of its own: whoever only quotes it is not rewritten.
+        there = [one for one in await world.forge.comments(target) if own in one.body.splitlines()]
+        sticking[:] = [one for one in there if one.author in trusted][:1]
+        said = [one for one in sticking if one.body.rpartition("\n\n<!-- resolvent:")[0] == text]
+        return _commented(said[0]) if said else None
 
     async def write() -> Written:
-        there, marked = await sticking(), f"{text}\n\n{marker(request)}"
-        if there is None:
+        marked = f"{text}\n\n{marker(request)}"
+        if not sticking:
             return _commented(await world.forge.comment(target, marked))
-        return _commented(await world.forge.edit_comment(there, marked))
+        return _commented(await world.forge.edit_comment(sticking[0], marked))
 
     return await _once(world, request, target, look=look, write=write)
 
@@ -87,29 +85,54 @@ async def publish(world: World, frozen: Frozen, request: Request) -> dict[str, A
     """Move the head to the commit and have exactly one pull request on it."""
     change = Change.model_validate(request.inputs["change"])
     head, expect = str(request.inputs["head"]), request.inputs["expect"]
+    there: list[str | None] = []
 
     async def look() -> Written | None:
-        if await world.forge.head_of(head) != change.commit:
-            return None
+        there[:] = [await world.forge.head_of(head)]
+        return await proposed() if there == [change.commit] else None
+
+    async def proposed() -> Written | None:
         trusted = await world.forge.trusted()
         for pull in await world.forge.pull_requests(head=head):
             ours = pull.author in trusted or pull.number == request.inputs["number"]
             if pull.state == "open" and ours:
-                return _published(pull)
+                # A forge may know of the branch before its pull request does.
+                return _published(pull.model_copy(update={"head_commit": change.commit}))
         return None
 
     async def write() -> Written:
-        await _push(world, change, head=head, expect=expect)
-        continued = await look()
+        if there != [change.commit]:
+            await world.forge.push(change, source=world.repository.path, head=head, expect=expect)
+        continued = await proposed()
         if continued is not None:
             return continued
         body = f"{request.inputs['body']}\n\n{marker(request)}"
         opened = await world.forge.open_pull_request(
-            head=head, base=frozen.base_branch, title=str(request.inputs["title"]), body=body
+            head=head,
+            base=frozen.base_branch,
+            title=str(request.inputs["title"]),
+            body=body,
+            draft=frozen.policy.draft,
         )
         return _published(opened)
 
-    return await _once(world, request, head, look=look, write=write)
+    written = await _once(world, request, head, look=look, write=write)
+    return written if request.inputs["number"] else await _introduced(world, frozen, written)
+
+
+async def _introduced(world: World, frozen: Frozen, written: Written) -> Written:
+    """Labels and reviewers of a pull request of ours; both verbs do nothing twice, so a crash between them is none."""
+    pull, policy = PullRequest.model_validate(written["pull_request"]), frozen.policy
+    said = [written["summary"]]
+    if policy.labels:
+        await world.forge.label(pull.key, add=policy.labels)
+    if policy.reviewers:
+        try:
+            await world.forge.ask_for_review(pull, policy.reviewers)
+        except ForgeRefused as error:
+            # Whom nobody can ask is no reason to leave the work unproven.
+            said.append(f"nobody was asked for a review: {error.message}")
+    return written | {"summary": "; ".join(said)}
 
 
 async def merge(world: World, frozen: Frozen, request: Request) -> dict[str, Any]:
@@ -122,18 +145,53 @@ async def merge(world: World, frozen: Frozen, request: Request) -> dict[str, Any
             return None
         if pull.head_commit != expect.commit:
             raise HeadMoved(f"#{number} was merged at {pull.head_commit[:10]}, not at the judged {expect}")
+        await _landed(world, frozen, pull, expect)
         return _published(pull)
 
     async def write() -> Written:
-        return _published(await world.forge.merge(await world.forge.pull_request(number), expect=expect))
+        pull = await world.forge.pull_request(number)
+        merged = await world.forge.merge(pull, expect=expect, method=frozen.policy.merge_method)
+        await _landed(world, frozen, merged, expect)
+        return _published(merged)
 
-    return await _once(world, request, f"pr-{number}", look=look, write=write)
+    written = await _once(world, request, f"pr-{number}", look=look, write=write)
+    if frozen.policy.delete_branch:
+        await world.forge.delete_branch(written["pull_request"]["head"], expect=expect.commit)
+    return written
 
 
-async def _push(world: World, change: Change, *, head: str, expect: str | None) -> None:
-    there = await world.forge.head_of(head)
-    if there != change.commit:
-        await world.forge.push(change, source=world.repository.path, head=head, expect=expect)
+async def _landed(world: World, frozen: Frozen, pull: PullRequest, expect: Change) -> None:
+    """The forge says that it is merged; git has to say so too: on the base, with all of the change and no more."""
+    tip = await world.repository.change(await world.forge.fetch(world.repository.upstream, pull.base))
+    merged = await world.repository.change(await world.forge.fetch(world.repository.upstream, pull.merge_commit))
+    there = await world.repository.merge_base(tip, merged) == merged
+    before = (await world.repository.ancestors(merged, limit=1) or (merged,))[0]
+    known = await world.repository.merge_base(before, expect) == expect
+    # Where it was replayed commit by commit, or was on the base already, nothing of it may be missing in the last one.
+    onto = merged if known or frozen.policy.merge_method == "rebase" else before
+    if not there or await world.repository.merged(expect, onto=onto) != merged.tree:
+        raise ForgeRefused(
+            f"{pull.url} is merged as {pull.merge_commit[:10]}, but {pull.base} does not hold {expect} as judged",
+            hint=f"git log {pull.base}",
+        )
+
+
+async def declare(world: World, frozen: Frozen, request: Request) -> dict[str, Any]:
+    """A pull request is made ready for review, an issue or pull request is closed; both may be so already."""
+    target, state = str(request.inputs["target"]), str(request.inputs["state"])
+
+    async def look() -> Written | None:
+        return None
+
+    async def write() -> Written:
+        if state == "ready":
+            pull = await world.forge.pull_request(target.removeprefix("pr-"))
+            await world.forge.set_draft(pull, False)
+        else:
+            await world.forge.set_state(target, "closed")
+        return {"summary": f"{target} {state}"}
+
+    return await _once(world, request, target, look=look, write=write)
 
 
 async def _once(

@@ -69,6 +69,23 @@ async def _reported_pull(world: World, frozen: Frozen, what: Seen) -> Seen:
     }
 
 
+async def _strays(world: World, frozen: Frozen, what: Seen) -> Seen:
+    """Open pull requests in our name for the same issue that this run did not publish: an agent may have made one."""
+    login, began = await world.forge.login(), (await world.journal.run(str(what["run"]))).created_at
+    fixed = (frozen.issue.reference, frozen.issue.url)
+    strays = [
+        pull
+        for pull in await world.forge.pull_requests(state="open")
+        if pull.author == login
+        and pull.number != what["number"]
+        and pull.closes in fixed
+        # Forges tell whole seconds.
+        and pull.created_at >= began - 1
+    ]
+    said = ", ".join(pull.url for pull in strays) or "none"
+    return {"pull_requests": [pull.model_dump(mode="json") for pull in strays], "summary": said}
+
+
 async def _required_checks(world: World, frozen: Frozen, what: Seen) -> Seen:
     """Wait for CI's word on one commit, as long as the policy says; not at all where that word does not count."""
     patience = frozen.policy.ci_wait if frozen.policy.ci_required else 0
@@ -115,6 +132,7 @@ SIGHTS: dict[str, Callable[[World, Frozen, Seen], Awaitable[Seen]]] = {
     "head": _head,
     "pushed": _pushed,
     "reported_pull": _reported_pull,
+    "strays": _strays,
     "required_checks": _required_checks,
     "checks_on_base": _checks_on_base,
     "rerun": _rerun,

@@ -7,11 +7,12 @@ from typing import Any
 
 from resolvent.domain.decision import Question
 from resolvent.domain.events import RunEnded, RunResumed, RunStarted
-from resolvent.domain.outcome import EXIT_CODES, CalledOff, Escalated, Failed, Outcome
+from resolvent.domain.outcome import EXIT_CODES, Escalated, Failed, Outcome
 from resolvent.domain.record import RunRow
 from resolvent.engine.durable import Durable
 from resolvent.engine.report import outcome_document
 from resolvent.engine.run import Run
+from resolvent.engine.stopping import called_off
 from resolvent.engine.world import World
 from resolvent.errors import Bug, Cancelled, ResolventError, StoreBusy, Suspended, UnknownPlaybook, UsageError
 
@@ -76,7 +77,7 @@ class Play:
         except (Cancelled, asyncio.CancelledError):
             if not self._run.cancelled:
                 raise
-            return CalledOff(reason="cancelled by a person")
+            return await called_off(self._world, self._row.id)
         except StoreBusy:
             raise
         except UsageError as error:

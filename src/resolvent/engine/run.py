@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from resolvent.domain.change import Change, Check, Evidence
 from resolvent.domain.decision import Decision, Question
@@ -149,6 +149,10 @@ class Run:
         asked = {"number": pull.number, "expect": expect}
         said = await self._verb("merge", "pull_request", asked, title=f"merge #{pull.number} at {expect}")
         return PullRequest.model_validate(said["pull_request"])
+
+    async def declare(self, target: str, state: Literal["ready", "closed"]) -> None:
+        """Have a pull request ready for review, or an issue or pull request closed."""
+        await self._verb("declare", state, {"target": target, "state": state}, title=f"{target}: {state}")
 
     async def wait(self, question: Question) -> str:
         """Return a person's answer, or park the run until it comes."""

@@ -5,12 +5,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-from resolvent.domain.outcome import CalledOff
 from resolvent.domain.record import Due, RunRow
 from resolvent.engine.durable import Durable, Result
 from resolvent.engine.perform import give_up, perform
 from resolvent.engine.playing import Play, Playbook, Waiting, end, parked
 from resolvent.engine.settling import settle_jobs
+from resolvent.engine.stopping import called_off, release
 from resolvent.engine.world import World
 from resolvent.errors import Bug, StoreBusy
 
@@ -36,6 +36,8 @@ class Worker:
 
     async def work(self, *, until: Callable[[], Awaitable[bool]]) -> None:
         """Play what is queued and cancel what should be, until the condition holds; StoreBusy if the store broke."""
+        # What a process left that died between the end of a run and this.
+        await self._release()
         seen = 0
         while not await until():
             for due in await self._world.journal.due():
@@ -69,8 +71,10 @@ class Worker:
     async def _take_up(self, due: Due) -> None:
         id = f"{due.id}~{due.plays}"
         if due.cancelling:
-            if due.id not in self._cancels:
-                self._cancels[due.id] = self._watched(self._cancel(await self._world.journal.run(due.id)))
+            # A run that was tried again may be called off again, one after the other.
+            begun = [task for other, task in self._cancels.items() if other.rpartition("~")[0] == due.id]
+            if id not in self._cancels and all(task.done() for task in begun):
+                self._cancels[id] = self._watched(self._cancel(await self._world.journal.run(due.id)))
         elif due.state == "waiting":
             # Its question was answered while the run was on its way to waiting, or by a process that died then.
             await self._world.journal.reopen(due.id, subjects=())
@@ -108,7 +112,9 @@ class Worker:
         if row.state == "ended" or row.cancelling or row.plays != int(number):
             return {"state": "superseded"}
         play = self._plays[id] = Play(row, world=self._world, durable=self._durable)
-        return await play.to_an_end(self._playbooks)
+        played = await play.to_an_end(self._playbooks)
+        await self._release()
+        return played
 
     async def _stumbled(self, id: str, error: BaseException) -> Result:
         """A play that broke in a way nobody thought of waits for a person."""
@@ -118,7 +124,12 @@ class Worker:
             await self._world.journal.set_state(row.id, "waiting", reason=ending.reason)
         else:
             await end(self._world, row, ending)
+            await self._release()
         return {"state": "parked"}
+
+    async def _release(self) -> None:
+        """What runs that are over had claimed on the forge is free again."""
+        await release(self._world.journal, self._world.forge, self._world.boundary)
 
     async def _guarded(
         self, work: Coroutine[Any, Any, Result], *, otherwise: Callable[[BaseException], Coroutine[Any, Any, Result]]
@@ -156,8 +167,13 @@ class Worker:
         await settle_jobs(self._world, row)
         if play and not play.settling:
             play.stop()
-        else:
-            await end(self._world, row, CalledOff(reason="cancelled by a person"))
+            return
+        if play and (begun := self._started.get(f"{row.id}~{row.plays}")):
+            # It is about to say how it ended, or what it waits for.
+            await asyncio.wait((begun,))
+        if (await self._world.journal.run(row.id)).state != "ended":
+            await end(self._world, row, await called_off(self._world, row.id))
+            await self._release()
 
 
 def _bug(error: BaseException) -> Bug:

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from resolvent.domain.change import Change, Evidence
+from resolvent.domain.change import Evidence
 from resolvent.domain.convergence import progress, uncritical, way_on
 from resolvent.domain.decision import Question
 from resolvent.domain.gate import Gate
 from resolvent.domain.outcome import Argued, Declined, Escalated, Merged, Outcome, Proven
 from resolvent.domain.patch import Hunk
-from resolvent.domain.subject import PullRequest, Reported
 from resolvent.domain.verdicts import Analysis, Fix, Implementation
 from resolvent.engine.run import Answer, Edited, Run, both
 from resolvent.playbooks import proving, texts
 from resolvent.playbooks.design import Designed, designed
 from resolvent.playbooks.gating import assess
+from resolvent.playbooks.publishing import publish
 from resolvent.playbooks.reviewing import examined, kept, tracked
 from resolvent.playbooks.telling import show_receipt, status
 from resolvent.playbooks.work import Assessment, Blocked, Note, Proof, Work, stopped
@@ -268,42 +268,13 @@ async def pushed(run: Run, work: Work, done: Edited[Fix], *, step: str) -> Work 
     return replace(work, pull=pull, change=done.change, branch=done.branch, history=(*work.history, done.change))
 
 
-async def publish(
-    run: Run, change: Change, *, onto: PullRequest | None = None, reported: Reported | None = None
-) -> PullRequest | Escalated:
-    """One pull request per subject: ours, the one given, or one an agent made that the forge confirms."""
-    surface = [path for path in await run.changed_paths(change) if texts.runs_elsewhere(path)]
-    if surface and run.policy.exec_surface == "ask":
-        text = f"{change} changes what runs on other machines: {', '.join(surface)}. Push it?"
-        question = Question(key=f"exec_surface:{change.commit}", text=text, choices=("push", "stop"))
-        if await run.wait(question) == "stop":
-            return Escalated(reason=f"not pushed: {', '.join(surface)}", change=change, pull_request=onto)
-    onto = onto or await adopted(run, change, reported)
-    if onto:
-        seen = await run.observe("pushed", head=onto.head, known=onto.head_commit, tree=change.tree)
-        where = {"head": onto.head, "expect": seen["expect"], "number": onto.number}
-    else:
-        seen = await run.observe("head", wanted=f"resolvent/{run.inputs.issue.key}")
-        where = {name: seen[name] for name in ("head", "expect", "number")}
-    issue = run.inputs.issue
-    return await run.publish(change, **where, text=(texts.title(issue), texts.pull_body(issue, run.id)))
-
-
-async def adopted(run: Run, change: Change, reported: Reported | None) -> PullRequest | None:
-    """What an agent says it opened counts when it is there and holds the very files that were imported."""
-    if reported is None:
-        return None
-    seen = await run.observe("reported_pull", number=reported.number, head=reported.head)
-    if seen["pull_request"] is None or seen["tree"] != change.tree:
-        return None
-    return PullRequest.model_validate(seen["pull_request"])
-
-
 async def land(run: Run, work: Work, gate: Gate) -> Outcome:
     """Say that it is complete, and merge exactly the judged commit if the policy, or a person, wants that."""
     marker = f"<!-- resolvent-complete:{work.change.commit} -->"
     body = f"{texts.completion(run.inputs, work, gate)}\n\n{marker}"
     await run.comment(work.pull.key, name="complete", body=body, marker=marker)
+    if work.pull.draft:
+        await run.declare(work.pull.key, "ready")
     proven = not gate.argued and work.proof.execution == "SHOWN"
     wanted = run.policy.merge
     # Nobody merges by himself what nothing was executed for.

@@ -63,6 +63,11 @@ def pull_body(issue: Issue, run: str) -> str:
     return f"{link}\n\nMade and judged by Resolvent run `{run}`. Every claim below was executed or is marked as argued."
 
 
+def second(pull: PullRequest) -> str:
+    """What a pull request is told that was opened besides the one of its issue."""
+    return f"#{pull.number} is the pull request of this issue; this one was opened beside it and is closed."
+
+
 def fix_subject(pull: PullRequest, blocking: Sequence[Finding]) -> str:
     """The subject of a later commit."""
     what = "; ".join(finding.claim.title for finding in blocking) or "open the gate"

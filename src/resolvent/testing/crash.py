@@ -14,9 +14,10 @@ from typing import Any
 
 from resolvent.adapters.clock import FrozenClock
 from resolvent.domain.entry import Entry
-from resolvent.engine.world import World
+from resolvent.engine.world import Backoff, World
 from resolvent.testing.crash_story import FILES, story
 from resolvent.testing.demo_story import write_story
+from resolvent.testing.rehearsal import Rehearsal
 from resolvent.testing.stage import Stage, make_project
 from resolvent.working import Session
 
@@ -46,9 +47,9 @@ class Verdict:
     differences: tuple[str, ...]
 
 
-async def reference(directory: Path) -> tuple[dict[str, Any], tuple[Case, ...]]:
-    """The story undisturbed: what it comes to, and every boundary it passed."""
-    directory.mkdir(parents=True)
+async def reference(directory: Path, *, rehearsal: Rehearsal | None = None) -> tuple[dict[str, Any], tuple[Case, ...]]:
+    """The story undisturbed, on the local forge or a rehearsed one: what it comes to, and every boundary it passed."""
+    _begin(directory, rehearsal)
     log = directory / "boundaries"
     await _spawn(directory, "--log", str(log))
     seen = [Case(*line.split(" ", 1)) for line in log.read_text(encoding="utf-8").splitlines()]
@@ -69,13 +70,13 @@ async def killed(case: Case, *, directory: Path, expected: dict[str, Any]) -> Ve
 
 
 async def killed_on_and_on(
-    cases: Sequence[Case], *, directory: Path, expected: dict[str, Any]
+    cases: Sequence[Case], *, directory: Path, expected: dict[str, Any], rehearsal: Rehearsal | None = None
 ) -> tuple[list[Verdict], tuple[Case, ...]]:
     """One run, killed at each of these boundaries as it comes to them, and started again each time.
 
     Also those it never came to, for what runs beside a killed verb may have been over by then.
     """
-    directory.mkdir(parents=True)
+    _begin(directory, rehearsal)
     left = list(cases)
     reached: list[Case] = []
     while True:
@@ -96,14 +97,13 @@ async def killed_on_and_on(
 
 async def fingerprint(directory: Path) -> dict[str, Any]:
     """Everything that must not differ: the commit, the effects, the forge as people see it, and who was started."""
-    app = _stage(directory).app
+    stage = _stage(directory)
     try:
-        document = await app.document(RUN)
-        forge = await app.home.forge()
-        issues, pulls = await forge.issues("all"), await forge.pulls("all")
+        document, forge = await stage.app.document(RUN), await stage.hub()
+        issues, pulls = await forge.issues(state="all"), await forge.pull_requests()
         targets = [*(issue.key for issue in issues), *(pull.key for pull in pulls)]
         comments = [(target, item.author, item.body) for target in targets for item in await forge.comments(target)]
-        starts = (_stage(directory).hooks / "log").read_text(encoding="utf-8").splitlines()
+        starts = (stage.hooks / "log").read_text(encoding="utf-8").splitlines()
         return {
             "outcome": document["outcome"],
             "change": document["change"],
@@ -117,7 +117,13 @@ async def fingerprint(directory: Path) -> dict[str, Any]:
             "agent starts": sorted(starts),
         }
     finally:
-        await app.home.close()
+        await stage.close()
+
+
+def _begin(directory: Path, rehearsal: Rehearsal | None) -> None:
+    directory.mkdir(parents=True)
+    if rehearsal:
+        rehearsal.save(directory / "rehearsal.json")
 
 
 async def prove(
@@ -159,7 +165,8 @@ def _stage(directory: Path) -> Stage:
     # Repeats are the same verb again: one of each is enough to be killed at.
     once = ("policy.reproduce_runs=1", "policy.prove_runs=1", "policy.minimise=off", "policy.variants=1")
     overrides = ("policy.status_comments=false", "policy.merge=auto", *once)
-    return Stage(directory, overrides=overrides, clock=FrozenClock(AT))
+    rehearsal = Rehearsal.load(directory / "rehearsal.json")
+    return Stage(directory, overrides=overrides, clock=FrozenClock(AT), rehearsal=rehearsal)
 
 
 async def _spawn(directory: Path, *words: str) -> int:
@@ -180,7 +187,7 @@ async def _play(directory: Path, words: Sequence[str]) -> None:
     if not (directory / "project").exists():
         await make_project(directory / "project", FILES)
     stage = _stage(directory)
-    journal, forge = await stage.app.home.journal(), await stage.app.home.forge()
+    journal, forge = await stage.app.home.journal(), await stage.hub()
     if not await journal.runs():
         write_story(directory / "story.json", story())
         await forge.sync(stage.project)
@@ -188,7 +195,8 @@ async def _play(directory: Path, words: Sequence[str]) -> None:
         await stage.submit(Entry(kind="issue", reference=str(issue.number)), run=RUN)
 
     def adjust(world: World) -> World:
-        return replace(world, boundary=boundary)
+        backoff = Backoff(first_s=0.01) if stage.rehearsal else world.backoff
+        return replace(world, boundary=boundary, backoff=backoff)
 
     await Session(stage.app.home, adjust=adjust).follow(RUN)
 

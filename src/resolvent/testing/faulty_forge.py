@@ -19,26 +19,44 @@ class FaultyForge:
         self.forge = forge
         self.fail = dict(fail)
         self.writes: list[str] = []
+        self._read(forge)
+        self.push = self._fallible("push", forge.push)
+        self.delete_branch = self._fallible("delete_branch", forge.delete_branch)
+        self.open_issue = self._fallible("open_issue", forge.open_issue)
+        self.open_pull_request = self._fallible("open_pull_request", forge.open_pull_request)
+        self.set_draft = self._fallible("set_draft", forge.set_draft)
+        self.ask_for_review = self._fallible("ask_for_review", forge.ask_for_review)
+        self.merge = self._fallible("merge", forge.merge)
+        self.set_state = self._fallible("set_state", forge.set_state)
+        self.label = self._fallible("label", forge.label)
+        self.comment = self._fallible("comment", forge.comment)
+        self.edit_comment = self._fallible("edit_comment", forge.edit_comment)
+        self.react = self._fallible("react", forge.react)
+        self.rerun = self._fallible("rerun", forge.rerun)
+        self.claim = self._fallible("claim", forge.claim)
+        self.release = self._fallible("release", forge.release)
+
+    def _read(self, forge: Forge) -> None:
         self.login = forge.login
         self.trusted = forge.trusted
+        self.permission = forge.permission
+        # What it brings is in the checkout, and there the next time too.
+        self.sync = forge.sync
         self.fetch = forge.fetch
         self.default_branch = forge.default_branch
+        self.head_of = forge.head_of
         self.issue = forge.issue
+        self.issues = forge.issues
         self.search_issues = forge.search_issues
         self.pull_request = forge.pull_request
         self.pull_requests = forge.pull_requests
+        self.fetch_line = forge.fetch_line
         self.comments = forge.comments
+        self.comments_since = forge.comments_since
         self.comment_at = forge.comment_at
-        self.head_of = forge.head_of
         self.required_checks = forge.required_checks
         self.await_checks = forge.await_checks
-        self.open_issue = self._fallible("open_issue", forge.open_issue)
-        self.open_pull_request = self._fallible("open_pull_request", forge.open_pull_request)
-        self.comment = self._fallible("comment", forge.comment)
-        self.edit_comment = self._fallible("edit_comment", forge.edit_comment)
-        self.push = self._fallible("push", forge.push)
-        self.rerun = self._fallible("rerun", forge.rerun)
-        self.merge = self._fallible("merge", forge.merge)
+        self.close = forge.close
 
     def _fallible(self, name: str, write: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
         async def attempt(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from resolvent.adapters.forges.local import LocalForge
 from resolvent.app import App, Submission
 from resolvent.domain.entry import Entry
 from resolvent.domain.subject import Comment, Issue
@@ -19,6 +20,10 @@ from resolvent.engine.world import World
 from resolvent.ports import Clock
 from resolvent.testing.demo_story import Scene, hooks_of, write_story
 from resolvent.working import Session
+
+if TYPE_CHECKING:
+    from resolvent.forge_server.hub import Hub
+    from resolvent.testing.rehearsal import Rehearsal
 
 FILES = {"value.txt": "bad\n", "other.txt": "same\n", ".gitignore": "ignored/\n"}
 
@@ -56,25 +61,42 @@ class Stage:
         project: Path | None = None,
         overrides: Sequence[str] = (),
         clock: Clock | None = None,
+        rehearsal: "Rehearsal | None" = None,
     ) -> None:
         self.directory = directory
+        self.rehearsal = rehearsal
+        self._hub: Hub | None = None
         self.project = project or directory / "project"
         environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "RESOLVENT_HOME": str(directory / "state")}
         story = directory / "story.json"
         agents = []
         for name in ("author", "reviewer"):
             agents += [f'agents.{name}.use="scripted"', f'agents.{name}.command=["{story}"]']
-        defaults = ('agents.writer="author"', 'agents.reader="reviewer"', "policy.status_comments=false")
+        defaults: tuple[str, ...] = (
+            'agents.writer="author"',
+            'agents.reader="reviewer"',
+            "policy.status_comments=false",
+        )
+        if rehearsal:
+            environ |= rehearsal.environment
+            defaults += rehearsal.settings
         self.app = App.at(self.project, environ=environ, overrides=(*agents, *defaults, *overrides), clock=clock)
 
     @classmethod
-    async def set_up(cls, directory: Path, *, files: dict[str, str] = FILES, overrides: Sequence[str] = ()) -> "Stage":
-        """Make the repository and put its default branch on the forge."""
+    async def set_up(
+        cls,
+        directory: Path,
+        *,
+        files: dict[str, str] = FILES,
+        overrides: Sequence[str] = (),
+        rehearsal: "Rehearsal | None" = None,
+    ) -> "Stage":
+        """Make the repository and put its default branch on the forge: the local one, or one that is rehearsed on."""
         project = directory / "project"
         if not project.exists():
             await make_project(project, files)
-        stage = cls(directory, overrides=overrides)
-        await (await stage.app.home.forge()).sync(project)
+        stage = cls(directory, overrides=overrides, rehearsal=rehearsal)
+        await (await stage.hub()).sync(project)
         return stage
 
     @property
@@ -82,9 +104,18 @@ class Stage:
         """The directory that the agents share with a test."""
         return hooks_of(self.directory / "story.json")
 
+    async def hub(self) -> LocalForge:
+        """What is on the forge, for whoever plays the rest of the world there."""
+        if self.rehearsal is None:
+            return await self.app.home.local_forge()
+        if self._hub is None:
+            self._hub = await self.rehearsal.hub(clock=self.app.home.clock)
+        return self._hub.forge
+
     async def issue(self, title: str = "The value is bad", body: str = "It should be good.") -> Issue:
         """An issue on the forge, written by somebody else."""
-        return await (await self.app.home.forge()).create_issue(title, body, author="customer")
+        made = await (await self.hub()).create_issue(title, body, author="customer")
+        return await (await self.app.home.forge()).issue(str(made.number))
 
     async def submit(self, entry: Entry | None = None, **more: Any) -> str:
         """Queue a run on the entry, or on a new issue; returns its id."""
@@ -123,8 +154,15 @@ class Stage:
         """What stands on an issue or a pull request."""
         return await (await self.app.home.forge()).comments(target)
 
+    async def says(self, author: str, target: str, body: str) -> Comment:
+        """Somebody comments on an issue or a pull request."""
+        made = await (await self.hub()).comment(target, body, author=author)
+        return next(comment for comment in await self.comments(target) if comment.id == made.id)
+
     async def close(self) -> None:
         await self.app.home.close()
+        if self._hub is not None:
+            await self._hub.close()
 
 
 async def make_project(project: Path, files: Mapping[str, str]) -> None:

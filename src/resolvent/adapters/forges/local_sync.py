@@ -7,7 +7,7 @@ from shlex import quote
 
 from resolvent.adapters.forges.local_git import LOCAL, SERVE, Refs, branch_ref
 from resolvent.adapters.git import Git
-from resolvent.domain.model import Value
+from resolvent.domain.subject import Synced
 from resolvent.errors import ForgeDown, GitError, UsageError
 
 # Looking into a submodule would run git with the submodule's own configuration.
@@ -15,20 +15,10 @@ _COMPARE = ("diff", "--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submo
 _UNTRACKED = ("ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory")
 
 
-class Synced(Value):
-    """What the forge's default branch is now; `dirty`: the checkout holds, or may hold, work that no commit has;
-    `behind`: it lacks commits that the forge has."""
-
-    branch: str
-    commit: str
-    dirty: bool
-    behind: bool
-
-
 async def sync(refs: Refs, repository: Path) -> Synced:
     """Fast-forward the forge to the checkout's default branch; UsageError when there is none, or it diverged."""
-    root = _root(repository)
-    tips = await _tips(refs.git, root)
+    root = checkout_root(repository)
+    tips = await checkout_tips(refs.git, root)
     branch = await _default(refs, root, tips)
     ref, theirs = branch_ref(branch), tips[branch_ref(branch)]
     ours = (await refs.read()).get(ref)
@@ -37,11 +27,11 @@ async def sync(refs: Refs, repository: Path) -> Synced:
         behind = not await _bring(refs, root, ref=ref, theirs=theirs, ours=ours)
     if branch != await refs.default_branch():
         await refs.git("symbolic-ref", "HEAD", ref)
-    dirty = await _dirty(refs.git, root, commit=theirs if tips["HEAD"] == theirs else "")
+    dirty = await is_dirty(refs.git, root, commit=theirs if tips["HEAD"] == theirs else "")
     return Synced(branch=branch, commit=ours if behind and ours else theirs, dirty=dirty, behind=behind)
 
 
-def _root(repository: Path) -> Path:
+def checkout_root(repository: Path) -> Path:
     place = repository.absolute()
     if not place.is_dir():
         raise UsageError(f"{place} is not a directory", hint=f"git clone URL {quote(str(place))}")
@@ -55,7 +45,7 @@ def _root(repository: Path) -> Path:
     )
 
 
-async def _tips(git: Git, root: Path) -> dict[str, str]:
+async def checkout_tips(git: Git, root: Path) -> dict[str, str]:
     """The branches of the checkout; `HEAD` with its commit, and `ref: HEAD` with the branch it names."""
     try:
         wanted = (str(root), "HEAD", "refs/heads/*")
@@ -115,7 +105,7 @@ async def _bring(refs: Refs, root: Path, *, ref: str, theirs: str, ours: str | N
     return ahead
 
 
-async def _dirty(git: Git, root: Path, *, commit: str) -> bool:
+async def is_dirty(git: Git, root: Path, *, commit: str) -> bool:
     """Compare the files with a copy of the checkout's index under our own configuration; in doubt it is dirty."""
     place = root / ".git"
     if place.is_file():

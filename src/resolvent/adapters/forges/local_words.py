@@ -19,6 +19,7 @@ _TARGETS: dict[Kind, re.Pattern[str]] = {
 }
 _TERMS = re.compile(r'"([^"]*)(?:"|$)|([^\s"]+)')
 _UNSENDABLE = re.compile("[\0\ud800-\udfff]")
+MAX_TITLE, MAX_BODY, MAX_LABEL = 256, 65536, 50
 _NOUNS: dict[Kind, tuple[str, str]] = {"issue": ("issue", "issue"), "pull": ("pull request", "pr")}
 
 
@@ -58,9 +59,11 @@ def matches(issue: Issue, words: str) -> bool:
 
 
 def sendable(text: str) -> str:
-    """The text as it is; refused when it has no exact bytes that every forge can hold."""
+    """The text as it is; refused when it has no exact bytes that every forge can hold, or too many."""
     if _UNSENDABLE.search(text):
         raise ForgeRefused("a text with NUL or half a character cannot be written to a forge")
+    if len(text) > MAX_BODY:
+        raise ForgeRefused(f"a text of {len(text)} characters is longer than the {MAX_BODY} that a forge takes")
     return text
 
 
@@ -75,4 +78,14 @@ def title_line(text: str) -> str:
     """A sendable text on one line."""
     if len(text.strip().splitlines()) != 1:
         raise ForgeRefused(f"a title is one line of text, not {text!r}")
+    if len(text.strip()) > MAX_TITLE:
+        raise ForgeRefused(f"a title has at most {MAX_TITLE} characters, not {len(text.strip())}")
     return sendable(text.strip())
+
+
+def label_name(text: str) -> str:
+    """A name that can be a label everywhere: one line without a comma, not too long."""
+    name = filled(text, "a label").strip()
+    if len(name) > MAX_LABEL or len(name.splitlines()) != 1 or "," in name:
+        raise ForgeRefused(f"a label is one line without a comma, of at most {MAX_LABEL} characters, not {text!r}")
+    return name

@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from resolvent.adapters.journal import queries, runs
+from resolvent.adapters.journal import arrivals, queries, runs
 from resolvent.adapters.journal.portable import Scalar
 from resolvent.adapters.journal.rows import columns, decision_of, document, value_of
 from resolvent.adapters.journal.schema import SCHEMAS
 from resolvent.adapters.journal.store import Connection, Store
+from resolvent.domain.arrival import Hold
 from resolvent.domain.change import Evidence
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
@@ -77,9 +78,15 @@ class StoredJournal:
         text, now = document(inputs.model_dump()), self._now()
         await self.store.transaction(lambda connection: runs.refreeze(connection, run, inputs=text, now=now))
 
-    async def ask_to_cancel(self, run: str) -> None:
+    async def ask_to_cancel(self, run: str, *, reason: str = "") -> None:
         now = self._now()
-        await self.store.transaction(lambda connection: runs.ask_to_cancel(connection, run, now))
+        await self.store.transaction(lambda connection: runs.ask_to_cancel(connection, run, reason=reason, now=now))
+
+    async def holds_over(self) -> tuple[Hold, ...]:
+        return tuple(value_of(Hold, row) for row in await self.store.read(arrivals.HOLDS_OVER))
+
+    async def let_go(self, run: str) -> None:
+        await self.store.write(arrivals.LET_GO, run=run)
 
     async def delete_run(self, run: str) -> None:
         await self.store.transaction(lambda connection: runs.delete(connection, run))

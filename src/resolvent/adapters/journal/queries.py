@@ -1,13 +1,13 @@
 """Every statement of the journal, by name; one text for SQLite and Postgres."""
 
 _RUN_COLUMNS = (
-    "id, playbook, subject, title, state, outcome, reason, plays, cancelling, forked_from, "
+    "id, playbook, subject, title, state, outcome, reason, plays, cancelling, called_off, forked_from, "
     "created_at, updated_at, result, inputs"
 )
 
 ADD_RUN = f"""
 INSERT INTO runs ({_RUN_COLUMNS})
-VALUES (:id, :playbook, :subject, :title, :state, :outcome, :reason, :plays, :cancelling, :forked_from,
+VALUES (:id, :playbook, :subject, :title, :state, :outcome, :reason, :plays, :cancelling, :called_off, :forked_from,
         :created_at, :updated_at, :result, :inputs)
 ON CONFLICT (id) DO NOTHING
 """
@@ -36,11 +36,17 @@ WHERE id = :run AND state <> 'ended'
 """
 REOPEN = """
 UPDATE runs SET state = 'queued', plays = plays + 1, outcome = '', reason = '', result = NULL, updated_at = :now,
-                cancelling = CASE WHEN state = 'ended' THEN 0 ELSE cancelling END
+                cancelling = CASE WHEN state = 'ended' THEN 0 ELSE cancelling END,
+                called_off = CASE WHEN state = 'ended' THEN '' ELSE called_off END
 WHERE id = :run AND state IN ('ended', 'waiting')
 """
 REFREEZE = "UPDATE runs SET inputs = :inputs, updated_at = :now WHERE id = :run AND state <> 'running'"
-ASK_TO_CANCEL = "UPDATE runs SET cancelling = 1, updated_at = :now WHERE id = :run AND state <> 'ended'"
+# The first reason stays.
+ASK_TO_CANCEL = """
+UPDATE runs SET cancelling = 1, called_off = CASE WHEN cancelling = 0 THEN :reason ELSE called_off END,
+                updated_at = :now
+WHERE id = :run AND state <> 'ended'
+"""
 # Changes nothing, and holds the row until the end of the transaction.
 HOLD_ACTIVE = "UPDATE runs SET plays = plays WHERE id = :run AND state <> 'ended'"
 DELETE_ENDED = "DELETE FROM runs WHERE id = :run AND state = 'ended'"

@@ -81,9 +81,9 @@ def refreeze(connection: Connection, run: str, *, inputs: str, now: float) -> No
         raise UsageError(f"run {run} is {state_of(connection, run)}", hint=f"resolvent cancel {run}")
 
 
-def ask_to_cancel(connection: Connection, run: str, now: float) -> None:
+def ask_to_cancel(connection: Connection, run: str, *, reason: str, now: float) -> None:
     """Mark an active run; one that has ended is past that."""
-    if connection.write(queries.ASK_TO_CANCEL, run=run, now=now):
+    if connection.write(queries.ASK_TO_CANCEL, run=run, reason=reason, now=now):
         connection.announce()
     else:
         state_of(connection, run)

@@ -110,4 +110,35 @@ _JOBS_OF_AGENTS = (
 
 _EXPLAINED_CHOICES = ("ALTER TABLE decisions ADD COLUMN explained TEXT NOT NULL DEFAULT '[]'",)
 
-SCHEMAS: Sequence[Sequence[str]] = (_FIRST, _JOBS_OF_AGENTS, _EXPLAINED_CHOICES)
+_ARRIVALS = (
+    "ALTER TABLE runs ADD COLUMN called_off TEXT NOT NULL DEFAULT ''",
+    "CREATE TABLE deliveries (id TEXT PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
+    # No reference to runs: what asks for a run is there before the run, and tells of it after.
+    """CREATE TABLE arrivals (
+        place {serial},
+        id TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        by_login TEXT NOT NULL,
+        bot BIGINT NOT NULL,
+        at DOUBLE PRECISION NOT NULL,
+        wish TEXT NOT NULL,
+        comment TEXT,
+        delivery TEXT NOT NULL,
+        run TEXT NOT NULL,
+        fate TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        seen_at DOUBLE PRECISION NOT NULL
+    )""",
+    "CREATE INDEX arrivals_by_fate ON arrivals (fate)",
+    "CREATE INDEX arrivals_by_run ON arrivals (run)",
+    # Which issues are known to have the label, so that having it still is no news.
+    "CREATE TABLE labelled (subject TEXT PRIMARY KEY, since DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE cursors (name TEXT PRIMARY KEY, instant DOUBLE PRECISION NOT NULL)",
+    # What we claimed on the forge, written before the claim is.
+    """CREATE TABLE holds (
+        run TEXT PRIMARY KEY, subject TEXT NOT NULL, holder TEXT NOT NULL, at DOUBLE PRECISION NOT NULL
+    )""",
+)
+
+SCHEMAS: Sequence[Sequence[str]] = (_FIRST, _JOBS_OF_AGENTS, _EXPLAINED_CHOICES, _ARRIVALS)

@@ -85,16 +85,26 @@ class TrustedRepository:
 
     async def conflicts(self, change: Change, onto: Change) -> tuple[str, ...]:
         """The paths that do not merge cleanly; empty when all do."""
+        return (await self._tried(change, onto))[1]
+
+    async def merged(self, change: Change, *, onto: Change) -> str:
+        """The tree that merging the change onto another commit gives; empty when it does not merge cleanly."""
+        tree, conflicts = await self._tried(change, onto)
+        return "" if conflicts else tree
+
+    async def _tried(self, change: Change, onto: Change) -> tuple[str, tuple[str, ...]]:
+        """The tree a merge gives, and the paths that are in conflict in it."""
         command = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
         try:
-            await self._git(*command, onto.commit, change.commit)
+            said = await self._git(*command, onto.commit, change.commit)
         except GitError as error:
-            if error.exit == 1:
-                return tuple(sorted(shown(path) for path in error.stdout.split(b"\0")[1:] if path))
             if error.exit == 129:
                 raise UsageError("git 2.38 or newer is needed to try a merge", hint="git --version") from error
-            raise
-        return ()
+            if error.exit != 1:
+                raise
+            said = error.stdout
+        tree, *paths = said.split(b"\0")
+        return tree.decode().strip(), tuple(sorted(shown(path) for path in paths if path.strip()))
 
     async def hunks(self, old: Change, new: Change) -> tuple[Hunk, ...]:
         """The parts of the difference between two commits, by path and line; nothing committed has a say in it."""

@@ -115,7 +115,7 @@ class Lane:
         return scenes
 
     async def _submitted(self, app: App, adversary: Adversary) -> str:
-        issue = await (await app.home.forge()).create_issue(
+        issue = await (await app.home.local_forge()).create_issue(
             self.bug.title, self.bug.issue + adversary.orders, author="customer"
         )
         row, _ = await app.submit(Submission(entry=Entry(kind="issue", reference=str(issue.number))))
@@ -128,7 +128,7 @@ class Lane:
         outcome, key = document["outcome"], document["subject"]
         pulls = [
             pull
-            for pull in await (await app.home.forge()).pulls("all")
+            for pull in await (await app.home.local_forge()).pulls("all")
             if key == f"issue-{(pull.closes or '').lstrip('#')}"
         ]
         accepted = outcome in ACCEPTED
@@ -147,7 +147,7 @@ class Lane:
     async def _true(self, app: App, pull: PullRequest) -> bool:
         """Is what was published right? It is taken from the forge, and nothing of the engine runs it."""
         upstream = (await app.home.git_repository()).upstream
-        commit = await (await app.home.forge()).fetch(upstream, pull.head_commit)
+        commit = await (await app.home.local_forge()).fetch(upstream, pull.head_commit)
         with tempfile.TemporaryDirectory(dir=self.directory) as place:
             await commanded(Path(place), f"git --git-dir={quote(str(upstream))} archive {commit} | tar -x")
             return (await executed(Path(place), self.bug.truth))[0] == "PASSED"

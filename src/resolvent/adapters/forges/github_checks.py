@@ -1,0 +1,180 @@
+"""What CI says on GitHub: the names a branch requires, what check runs and statuses say under them, and their logs."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from resolvent.adapters.forges.github_api import Api
+from resolvent.adapters.forges.github_ci import JOB, Job, Parameters, Rule, Run, Word, app_of, run_word
+from resolvent.adapters.forges.github_place import plain_log
+from resolvent.domain.subject import RequiredCheck
+from resolvent.errors import ForgeRefused, NotFound
+
+# The required names, each with the App that must report it, if one must.
+Names = dict[str, int | None]
+
+LOG_CHARACTERS = 64 << 10
+_KEPT_LOGS = 32
+# How often, and for how long, a rerun is looked for until GitHub shows it.
+_SHOWN = 40
+
+
+class Checks:
+    """CI of one repository."""
+
+    def __init__(self, api: Api, *, poll_s: float) -> None:
+        self._api = api
+        self._where = api.where
+        self._poll_s = poll_s
+        self._news = asyncio.Event()
+        # Of a job that ended the log does not change any more.
+        self._logs: dict[int, str] = {}
+
+    async def required(self, commit: str, *, branch: str) -> tuple[RequiredCheck, ...]:
+        """What is known of the commit under each required name, with the logs of what failed."""
+        names = await self._names(branch)
+        return await self._told(commit, names, await self._words(commit, names))
+
+    async def settled(self, commit: str, *, branch: str, timeout_s: float) -> tuple[RequiredCheck, ...]:
+        """Wait until none is pending, or the time is over."""
+        over = asyncio.get_running_loop().time() + timeout_s
+        names = await self._names(branch)
+        while names:
+            news = self._news
+            words = await self._words(commit, names)
+            left = over - asyncio.get_running_loop().time()
+            if left <= 0:
+                return await self._told(commit, names, words)
+            if all(name in words and words[name].state != "pending" for name in names):
+                # What is required may be other names by now.
+                now = await self._names(branch)
+                if now == names:
+                    return await self._told(commit, names, words)
+                names = now
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(self._poll_s, left)):
+                    await news.wait()
+        return ()
+
+    def nudge(self) -> None:
+        """Whoever waits looks again now."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def rerun(self, check: RequiredCheck, *, branch: str) -> None:
+        """Ask for one more run, and wait until GitHub shows it."""
+        required = await self._names(branch)
+        word = (await self._words(check.commit, {**required, check.name: None})).get(check.name)
+        if word is None and check.name not in required:
+            raise NotFound(f"no check of {self._where.repo} is called {check.name!r}", hint="gh pr checks")
+        if word is None:
+            raise ForgeRefused(f"{check.name} has not run on {check.commit[:10]} yet: there is nothing to run again")
+        if word.run is None:
+            raise ForgeRefused(f"{check.name} is a status: only who reports it can run it again", hint=word.url)
+        job = JOB.search(word.url)
+        place = ("actions", "jobs", word.run.id, "rerun") if job else ("check-runs", word.run.id, "rerequest")
+        try:
+            await self._api.send("POST", self._where.path(*place))
+        except ForgeRefused as error:
+            if "already running" not in error.message:
+                raise ForgeRefused(
+                    f"{check.name} cannot be run again by us: {error.message}", hint=word.url, **error.details
+                ) from error
+        await self._shown(check, word.run)
+
+    async def _shown(self, check: RequiredCheck, before: Run) -> None:
+        """GitHub takes a while to show what was asked for; until then the old word would be read as the new one."""
+        for _ in range(_SHOWN):
+            word = (await self._words(check.commit, {check.name: None})).get(check.name)
+            if word is None or word.run is None or word.state == "pending" or word.run.id != before.id:
+                return
+            await asyncio.sleep(min(self._poll_s, 1.0))
+
+    async def _told(self, commit: str, names: Names, words: Mapping[str, Word]) -> tuple[RequiredCheck, ...]:
+        attempts = await self._attempts(words.values())
+        checks = []
+        for name in sorted(names):
+            word = words.get(name) or Word(name, "pending", "")
+            log = await self._log(word) if word.state == "failed" else ""
+            attempt = attempts.get(word.run.id, 1) if word.run else 1
+            said = {"name": name, "commit": commit, "state": word.state, "log": log, "url": word.url}
+            checks.append(RequiredCheck.model_validate({**said, "attempt": attempt}))
+        return tuple(checks)
+
+    # --- what is required
+
+    async def _names(self, branch: str) -> Names:
+        """What is required by the branch's protection and by rulesets."""
+        parts = branch.split("/")
+        said = await self._api.get("BranchWithProtection", self._where.path("branches", *parts))
+        names: Names = {}
+        classic = said.protection.required_status_checks
+        if classic:
+            names |= dict.fromkeys(classic.contexts) | {one.context: app_of(one.app_id) for one in classic.checks}
+        with suppress(NotFound):
+            async for rule in self._api.each(Rule, self._where.path("rules", "branches", *parts)):
+                if rule.type == "required_status_checks":
+                    wanted = Parameters.model_validate(rule.parameters or {}).required_status_checks
+                    names |= {one.context: one.integration_id for one in wanted}
+        return names
+
+    # --- what is said
+
+    async def _words(self, commit: str, names: Names) -> dict[str, Word]:
+        """The latest word under each of the names; nothing of a commit GitHub does not have."""
+        if not names:
+            return {}
+        try:
+            return await self._statuses(commit, names) | await self._runs(commit, names)
+        except NotFound:
+            return {}
+        except ForgeRefused as error:
+            if error.details.get("status") == 422 and "commit" in error.message.lower():
+                return {}
+            raise
+
+    async def _runs(self, commit: str, names: Names) -> dict[str, Word]:
+        place = self._where.path("commits", commit, "check-runs")
+        latest: dict[str, Run] = {}
+        async for run in self._api.each(Run, place, {"filter": "latest"}, within="check_runs"):
+            by = names.get(run.name)
+            foreign = by is not None and run.app is not None and run.app.id != by
+            if run.name in names and not foreign and run.id >= latest.get(run.name, run).id:
+                latest[run.name] = run
+        return {name: run_word(run) for name, run in latest.items()}
+
+    async def _statuses(self, commit: str, names: Names) -> dict[str, Word]:
+        place = self._where.path("commits", commit, "status")
+        found = {}
+        async for said in self._api.each("SimpleCommitStatus", place, within="statuses"):
+            state = {"success": "passed", "pending": "pending"}.get(said.state, "failed")
+            if said.context in names:
+                url, text = said.target_url or "", said.description or ""
+                found[said.context] = Word(said.context, state, url, text=text)  # type: ignore[arg-type]
+        return found
+
+    async def _attempts(self, words: Iterable[Word]) -> dict[int, int]:
+        """By job, how often it was run: its workflow run tells, all its jobs at once."""
+        jobs = [JOB.search(word.url) for word in words if word.run]
+        runs = {job[1] for job in jobs if job}
+        found: dict[int, int] = {}
+        for run in sorted(runs):
+            place = self._where.path("actions", "runs", run, "jobs")
+            with suppress(NotFound):
+                async for job in self._api.each(Job, place, {"filter": "all"}, within="jobs"):
+                    found[job.id] = job.run_attempt
+        return found
+
+    async def _log(self, word: Word) -> str:
+        """What a failed check printed: its job's log, or what it says of itself."""
+        if word.run is None:
+            return word.text
+        if word.run.id not in self._logs:
+            log = ""
+            if JOB.search(word.url):
+                log = plain_log(await self._api.log(self._where.path("actions", "jobs", word.run.id, "logs")))
+            while len(self._logs) >= _KEPT_LOGS:
+                self._logs.pop(next(iter(self._logs)))
+            self._logs[word.run.id] = (log or word.text)[-LOG_CHARACTERS:]
+        return self._logs[word.run.id]

@@ -1,0 +1,71 @@
+"""Claims on GitHub: a ref per subject, which GitHub makes only once; the message of its commit is the holder."""
+
+from collections.abc import Awaitable, Callable
+
+from resolvent.adapters.forges.github_api import Api
+from resolvent.adapters.forges.github_place import ref_parts
+from resolvent.adapters.forges.local_claims import claim_ref, claimable
+from resolvent.errors import ForgeDown, ForgeRefused, NotFound
+
+_TRIES = 3
+
+
+class Claims:
+    """Who holds which subject, on whichever host they are."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._where = api.where
+        # Any tree that is there will do: one is looked for once.
+        self._tree = ""
+
+    async def claim(self, subject: str, holder: str, *, default_branch: Callable[[], Awaitable[str]]) -> str:
+        """The holder from now on: ours if there was none."""
+        ref, mine = claim_ref(subject), ""
+        claimable(holder)
+        for _ in range(_TRIES):
+            if (there := await self._there(ref)) is not None:
+                return there[1]
+            mine = mine or await self._words(holder, default_branch)
+            try:
+                await self._api.send("POST", self._where.path("git", "refs"), {"ref": ref, "sha": mine})
+            except ForgeRefused as error:
+                # Someone was faster: look who.
+                if "already exists" not in error.message:
+                    raise
+            else:
+                return holder
+        raise ForgeDown(f"{subject} is claimed and released all the time", hint="try again")
+
+    async def release(self, subject: str, holder: str) -> None:
+        """Nobody holds it from now on, unless somebody else does."""
+        ref, wanted = claim_ref(subject), claimable(holder)
+        there = await self._there(ref)
+        if there is None or there[1] != wanted:
+            return
+        try:
+            await self._api.send("DELETE", self._where.path("git", *ref.split("/")))
+        except (NotFound, ForgeRefused):
+            # Gone meanwhile is fine; refused is what it is when it is still there.
+            if await self._there(ref) == there:
+                raise
+
+    async def _there(self, ref: str) -> tuple[str, str] | None:
+        """The commit of a claim and its holder."""
+        place = self._where.path("git", "ref", *ref.removeprefix("refs/").split("/"))
+        try:
+            commit = (await self._api.get("GitRef", place)).object_.sha
+        except NotFound:
+            return None
+        said = await self._api.get("GitCommit", self._where.path("git", "commits", commit))
+        return str(commit), str(said.message).strip()
+
+    async def _words(self, holder: str, branch: Callable[[], Awaitable[str]]) -> str:
+        """A commit of its own that says this; its tree is one that is there, since GitHub makes no empty one."""
+        if not self._tree:
+            head = await self._api.get("GitRef", self._where.path("git", "ref", *ref_parts(await branch())))
+            tip = await self._api.get("GitCommit", self._where.path("git", "commits", head.object_.sha))
+            self._tree = str(tip.tree.sha)
+        asked = {"message": holder, "tree": self._tree, "parents": []}
+        made = await self._api.send("POST", self._where.path("git", "commits"), asked, model="GitCommit")
+        return str(made.sha)

@@ -1,0 +1,1 @@
+"""Intake: what `serve` takes up by itself, and what calls a run off."""

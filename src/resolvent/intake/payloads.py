@@ -1,0 +1,156 @@
+"""GitHub's webhooks as arrivals: parsed once, here; what we do not know is left alone."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from resolvent.domain.arrival import Arrival, Kind, Rules, wish_in
+from resolvent.domain.subject import Comment
+from resolvent.intake.desk import new_run
+from resolvent.intake.polling import heard
+
+Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+Number = Annotated[int, Field(gt=0, lt=1 << 53, strict=True)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Account(_Part):
+    login: str = Field(min_length=1, max_length=200)
+    type: str = "User"
+
+    @property
+    def bot(self) -> bool:
+        return self.type == "Bot"
+
+
+class _Label(_Part):
+    name: str
+
+
+class _Repository(_Part):
+    full_name: str
+
+
+class _Item(_Part):
+    number: Number
+    body: Text = ""
+    # Somebody whose account is gone is nobody.
+    user: _Account | None = None
+    state: Literal["open", "closed"]
+    labels: tuple[_Label, ...] = ()
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+    # An issue that is a pull request has this.
+    pull_request: dict[str, Any] | None = None
+    merged: bool | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(label.name for label in self.labels)
+
+
+class _Remark(_Part):
+    id: Number
+    body: Text = ""
+    user: _Account | None = None
+    html_url: str = ""
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+
+
+class _Event(_Part):
+    action: str
+    repository: _Repository
+    sender: _Account
+
+
+class _Issues(_Event):
+    issue: _Item
+    label: _Label | None = None
+
+
+class _Commented(_Event):
+    issue: _Item
+    comment: _Remark
+
+
+class _Pulled(_Event):
+    pull_request: _Item
+
+
+EVENTS: dict[str, type[_Event]] = {"issues": _Issues, "issue_comment": _Commented, "pull_request": _Pulled}
+
+
+def arrivals_of(event: str, payload: object, rules: Rules, *, repo: str = "") -> tuple[Arrival, ...]:
+    """What a delivery tells us; ValidationError when it is not what GitHub says it is."""
+    if event not in EVENTS:
+        return ()
+    told = EVENTS[event].model_validate(payload)
+    if repo and told.repository.full_name.casefold() != repo.casefold():
+        return ()
+    match told:
+        case _Issues():
+            return tuple(_issue(told, rules))
+        case _Commented():
+            return tuple(_comment(told, rules))
+        case _Pulled():
+            return tuple(_pull(told))
+    return ()
+
+
+def _issue(told: _Issues, rules: Rules) -> Iterator[Arrival]:
+    ours = told.label is not None and rules.labels((told.label.name,))
+    open_with_label = told.issue.state == "open" and rules.labels(told.issue.names)
+    match told.action:
+        case "labeled" if ours and told.issue.state == "open":
+            yield _arrival("labelled", told)
+        case "reopened" if open_with_label:
+            yield _arrival("reopened", told)
+        case "unlabeled" if ours:
+            yield _arrival("unlabelled", told)
+        case "edited":
+            yield _arrival("edited", told)
+        case "closed" | "deleted" | "transferred":
+            yield _arrival("closed", told)
+        case "opened":
+            wish, author = wish_in(told.issue.body, rules.mention), told.issue.user
+            if wish and author:
+                asked = {"by": author.login, "bot": author.bot, "wish": wish, "at": told.issue.created_at.timestamp()}
+                yield _arrival("mentioned", told).model_copy(update=asked)
+
+
+def _comment(told: _Commented, rules: Rules) -> Iterator[Arrival]:
+    if told.action not in ("created", "edited") or told.comment.user is None:
+        return
+    said, number = told.comment, told.issue.number
+    comment = Comment(
+        id=str(said.id),
+        author=told.comment.user.login,
+        body=said.body,
+        url=said.html_url,
+        target=f"pr-{number}" if told.issue.pull_request else f"issue-{number}",
+        created_at=said.created_at.timestamp(),
+        updated_at=said.updated_at.timestamp(),
+    )
+    yield from heard([comment], rules, bot=told.comment.user.bot)
+
+
+def _pull(told: _Pulled) -> Iterator[Arrival]:
+    if told.action == "closed" and not told.pull_request.merged:
+        pull = told.pull_request
+        yield Arrival(kind="closed", subject=f"pr-{pull.number}", by=told.sender.login, at=pull.updated_at.timestamp())
+
+
+def _arrival(kind: Kind, told: _Issues) -> Arrival:
+    return Arrival(
+        kind=kind,
+        subject=f"issue-{told.issue.number}",
+        by=told.sender.login,
+        bot=told.sender.bot,
+        at=told.issue.updated_at.timestamp(),
+        run=new_run(),
+    )

@@ -1,0 +1,163 @@
+"""An arrival becomes a run: acknowledged, claimed, submitted. Every step may be done again, and is then done once."""
+
+from resolvent.app import Submission
+from resolvent.domain.arrival import BEGINNING, Arrival, Fate, Hold, Rules, counts, may_ask
+from resolvent.domain.entry import Entry
+from resolvent.domain.subject import Comment
+from resolvent.engine.stopping import release
+from resolvent.errors import (
+    AgentMissing,
+    ConfigError,
+    KeyRefused,
+    NoSandbox,
+    NotFound,
+    PromptError,
+    SubjectTaken,
+    UsageError,
+)
+from resolvent.intake.configured import Configured
+from resolvent.intake.desk import Desk
+from resolvent.intake.holders import holder_name
+from resolvent.intake.watching import Cause, call_off, notice
+from resolvent.intake.words import understood
+
+# What is wrong here, not with what was asked: it is mended here, and then taken up.
+OURS = (ConfigError, PromptError, AgentMissing, KeyRefused, NoSandbox)
+
+
+async def take(desk: Desk, arrival: Arrival) -> Arrival:
+    """Do what an arrival asks for; returned as it was when its time has not come yet."""
+    if arrival.kind not in BEGINNING:
+        return await notice(desk, arrival)
+    if arrival.kind != "mentioned":
+        return await _begin_labelled(desk, arrival)
+    forge, rules = await desk.forge(), await _rules(desk)
+    if not counts(arrival.by, bot=arrival.bot, own=await forge.login(), rules=rules):
+        return await desk.settle(arrival, "nothing")
+    if not await _allowed(desk, arrival, rules):
+        await forge.react(_place(arrival), "confused")
+        desk.boundary("reacted")
+        return await desk.settle(arrival, "refused", reason=f"{arrival.by} may not ask")
+    if arrival.wish == "stop":
+        return await _stop(desk, arrival)
+    if arrival.wish == "unclear":
+        return await _answer(desk, arrival, rules)
+    return await _begin(desk, arrival, await desk.configuration.now())
+
+
+async def _rules(desk: Desk) -> Rules:
+    """Those of the default branch; while it is broken, those it had: whoever may stop a run must be heard."""
+    try:
+        return (await desk.configuration.now()).rules
+    except ConfigError:
+        return desk.configuration.rules
+
+
+async def _allowed(desk: Desk, arrival: Arrival, rules: Rules) -> bool:
+    if rules.lists(arrival.by):
+        return True
+    return may_ask(arrival.by, await (await desk.forge()).permission(arrival.by), rules)
+
+
+async def _begin_labelled(desk: Desk, arrival: Arrival) -> Arrival:
+    """As the issue is now: what told us may be old."""
+    configured = await desk.configuration.now()
+    try:
+        issue = await (await desk.forge()).issue(arrival.subject.removeprefix("issue-"))
+    except NotFound:
+        return await desk.settle(arrival, "nothing", reason="it is gone")
+    if issue.state != "open" or not configured.rules.labels(issue.labels):
+        return await desk.settle(arrival, "nothing", reason="it was withdrawn")
+    return await _begin(desk, arrival, configured)
+
+
+async def _begin(desk: Desk, arrival: Arrival, configured: Configured) -> Arrival:
+    journal, forge = await desk.journal(), await desk.forge()
+    busy = await desk.arrivals.at_work(arrival.subject)
+    if await _submitted(desk, arrival.run):
+        return await desk.settle(arrival, "taken", reason=arrival.run)
+    if busy and (await journal.run(busy)).cancelling:
+        # It is about to end; whoever asked was told how to start again.
+        return arrival
+    await forge.react(_place(arrival), "eyes")
+    desk.boundary("reacted")
+    if busy:
+        return await desk.settle(arrival, "repeated", reason=busy)
+    await release(journal, forge)
+    mine = Hold(
+        run=arrival.run,
+        subject=arrival.subject,
+        holder=holder_name(desk.home, arrival.run),
+        at=desk.home.clock.now(),
+    )
+    hold = await desk.arrivals.hold(mine)
+    desk.boundary("held")
+    holder = await forge.claim(hold.subject, hold.holder)
+    desk.boundary("claimed")
+    if holder != hold.holder:
+        own = {one.holder: one.run for one in await desk.arrivals.holds()}
+        fate: Fate = "repeated" if holder in own else "elsewhere"
+        settled = await desk.settle(arrival, fate, reason=own.get(holder, holder))
+    else:
+        settled = await _submit(desk, arrival, configured)
+    # What was claimed for a run that did not come to be is free again.
+    await release(journal, forge)
+    return settled
+
+
+async def _submit(desk: Desk, arrival: Arrival, configured: Configured) -> Arrival:
+    kind, _, number = arrival.subject.partition("-")
+    asked = Submission(
+        entry=Entry(kind="issue" if kind == "issue" else "pull", reference=number),
+        playbook="design" if arrival.wish == "design" else "resolve",
+        run=arrival.run,
+    )
+    try:
+        await configured.app.submit(asked)
+    except OURS:
+        raise
+    except SubjectTaken as taken:
+        return await desk.settle(arrival, "repeated", reason=str(taken.details["run"]))
+    except UsageError as error:
+        await (await desk.forge()).react(_place(arrival), "confused")
+        desk.boundary("reacted")
+        return await desk.settle(arrival, "refused", reason=error.message)
+    desk.boundary("submitted")
+    return await desk.settle(arrival, "taken", reason=arrival.run)
+
+
+async def _submitted(desk: Desk, run: str) -> bool:
+    try:
+        await (await desk.journal()).run(run)
+    except NotFound:
+        return False
+    return True
+
+
+async def _stop(desk: Desk, arrival: Arrival) -> Arrival:
+    """Nothing is said where nobody works here: the run may be on another host."""
+    run = await desk.arrivals.at_work(arrival.subject)
+    if not run:
+        return await desk.settle(arrival, "nothing")
+    await (await desk.forge()).react(_place(arrival), "eyes")
+    desk.boundary("reacted")
+    subject = (await (await desk.journal()).run(run)).subject
+    await call_off(desk, run, Cause("mentioned", subject, f"{arrival.by} asked to stop"))
+    return await desk.settle(arrival, "stopped", reason=f"{run}: {arrival.by} asked to stop")
+
+
+async def _answer(desk: Desk, arrival: Arrival, rules: Rules) -> Arrival:
+    """Say once what is understood, to those who may ask."""
+    forge = await desk.forge()
+    marker = f"<!-- resolvent-heard:{arrival.comment.id if arrival.comment else arrival.subject} -->"
+    trusted = await forge.trusted()
+    said = [one for one in await forge.comments(arrival.subject) if one.author in trusted and marker in one.body]
+    if not said:
+        await forge.comment(arrival.subject, understood(rules, marker=marker))
+        desk.boundary("answered")
+    return await desk.settle(arrival, "answered")
+
+
+def _place(arrival: Arrival) -> Comment | str:
+    """Where a reaction goes: to the comment that asked, else to the issue itself."""
+    return arrival.comment or arrival.subject

@@ -1,0 +1,139 @@
+"""Webhooks: signed, or not even parsed; recorded before they are answered; worked on after."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from pydantic import ValidationError
+
+from resolvent.errors import Unavailable
+from resolvent.intake.desk import Desk
+from resolvent.intake.payloads import arrivals_of
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+MAX_BODY = 25 << 20
+# Bodies in memory at once, and how long one may take to come.
+AT_ONCE = 8
+PATIENCE_S = 30.0
+_DELIVERY = re.compile(r"[A-Za-z0-9-]{1,100}")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP status and a sentence."""
+
+    status: int
+    message: str
+
+
+class _Refused(Exception):
+    """Ends a request with that reply."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.reply = Reply(status, message)
+
+
+class Webhooks:
+    """An ASGI application: POST /webhook and GET /healthz, and nothing else."""
+
+    def __init__(self, desk: Desk, *, secret: str) -> None:
+        self._desk = desk
+        self._secret = secret.encode()
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            reply = await self._reply(scope, receive)
+        except _Refused as refused:
+            reply = refused.reply
+        except Unavailable as error:
+            # The forge keeps what was not accepted, and can be asked to deliver it again.
+            reply = Reply(503, f"try later: {type(error).__name__}")
+        body = json.dumps({"message": reply.message}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if reply.status in (408, 413):
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _reply(self, scope: Scope, receive: Receive) -> Reply:
+        if scope["path"] == "/healthz" and scope["method"] in ("GET", "HEAD"):
+            return Reply(200, "ok")
+        if scope["path"] != "/webhook":
+            return Reply(404, "webhooks are taken at /webhook")
+        if scope["method"] != "POST":
+            return Reply(405, "webhooks are POSTed")
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        async with self._slots:
+            body = await _body(headers, receive)
+            if not self._signed(headers.get("x-hub-signature-256", ""), body):
+                return Reply(401, "the signature does not fit")
+            return await self._accept(headers, body)
+
+    def _signed(self, said: str, body: bytes) -> bool:
+        meant = f"sha256={hmac.new(self._secret, body, hashlib.sha256).hexdigest()}"
+        return hmac.compare_digest(said.encode("latin-1"), meant.encode())
+
+    async def _accept(self, headers: dict[str, str], body: bytes) -> Reply:
+        event, delivery = headers.get("x-github-event", ""), headers.get("x-github-delivery", "")
+        if event == "ping":
+            return Reply(200, "pong")
+        if not event or not _DELIVERY.fullmatch(delivery):
+            return Reply(400, "X-GitHub-Event and X-GitHub-Delivery say what this is")
+        payload = _parsed(body, form="x-www-form-urlencoded" in headers.get("content-type", ""))
+        repo = self._desk.home.settings.forge.repo
+        try:
+            told = arrivals_of(event, payload, self._desk.configuration.rules, repo=repo)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = ".".join(str(part) for part in fault["loc"])
+            return Reply(400, f"no payload of {event[:40]}: {place or 'it'}: {fault['msg']}"[:300])
+        new = await self._desk.arrivals.record(told, delivery=delivery)
+        self._desk.boundary("recorded")
+        return Reply(202, "known already" if new is None else "accepted" if new else "nothing to do")
+
+
+async def _body(headers: dict[str, str], receive: Receive) -> bytes:
+    """All of it, as long as it is not too much."""
+    said = headers.get("content-length", "0")
+    if not said.isascii() or not said.isdigit() or int(said[:20]) > MAX_BODY:
+        raise _Refused(413, f"at most {MAX_BODY >> 20} MB are read")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _Refused(400, "the request ended early")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > MAX_BODY:
+                    raise _Refused(413, f"at most {MAX_BODY >> 20} MB are read")
+                if not message.get("more_body"):
+                    return b"".join(parts)
+    except TimeoutError as error:
+        raise _Refused(408, "the body took too long to come") from error
+
+
+def _parsed(body: bytes, *, form: bool) -> object:
+    """The JSON a delivery holds, as itself or in a form."""
+    try:
+        if form:
+            fields = parse_qs(body.decode("ascii"), strict_parsing=True, max_num_fields=10)
+            body = fields["payload"][0].encode()
+        return json.loads(body)
+    except (ValueError, KeyError, RecursionError) as error:
+        raise _Refused(400, "the body is not JSON") from error

@@ -1,0 +1,102 @@
+"""Intake through the GitHub adapter, over HTTPS, on the rehearsal forge: the same outcome, few calls, lost answers."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from resolvent.forge_server.faults import Fault
+from resolvent.forge_server.holdings import Account
+from resolvent.intake.intake import Ears, Intake
+from resolvent.testing.demo_story import write_story
+from resolvent.testing.rehearsal import Rehearsing, rehearsing
+from resolvent.testing.stage import Stage
+from resolvent.working import Session
+
+from .scene import DECLINED, QUICK, Host
+
+
+@pytest.fixture
+async def rehearsal(tmp_path: Path) -> AsyncIterator[Rehearsing]:
+    async with rehearsing(tmp_path / "forge") as served:
+        await served.held.account("ada", permission="write")
+        await served.held.account("eve", permission="read")
+        yield served
+
+
+@pytest.fixture
+async def host(rehearsal: Rehearsing, tmp_path: Path) -> AsyncIterator[Host]:
+    stage = await Stage.set_up(tmp_path / "alpha", overrides=QUICK, rehearsal=rehearsal)
+    write_story(stage.directory / "story.json", DECLINED)
+    yield Host(stage)
+    await stage.close()
+
+
+async def person(rehearsal: Rehearsing, login: str) -> Account:
+    return (await rehearsal.held.holdings()).accounts[login]
+
+
+async def test_a_label_and_a_mention_are_taken_up_claimed_and_given_back(rehearsal: Rehearsing, host: Host) -> None:
+    hub, ada, eve = rehearsal.held, await person(rehearsal, "ada"), await person(rehearsal, "eve")
+    await hub.open_issue(ada, title="The value is bad 🐛", body="x" * 65536, labels=["Resolvent"])
+    await hub.open_issue(eve, title="Another")
+    await hub.remark(ada, 2, "@resolvent resolve\r\n\r\n> @resolvent stop")
+    await hub.remark(eve, 2, "@resolvent stop")
+    looked = await host.look()
+    assert host.troubles == []
+    assert looked == [
+        ("labelled", "issue-1", "taken"),
+        ("mentioned", "issue-2", "taken"),
+        ("mentioned", "issue-2", "refused"),
+    ]
+    items = (await hub.holdings()).items
+    assert [one.content for one in items[1].reactions] == ["eyes"]
+    assert [[one.content for one in said.reactions] for said in items[2].remarks] == [["eyes"], ["confused"]]
+    assert [ref for ref in (await hub.holdings()).refs if "claims" in ref] == [
+        "refs/resolvent/claims/issue-1",
+        "refs/resolvent/claims/issue-2",
+    ]
+    await Session(host.home).serve_until_idle()
+    assert [outcome for outcome, _ in await host.outcomes()] == ["declined", "declined"]
+    assert [ref for ref in (await hub.holdings()).refs if "claims" in ref] == []
+
+
+async def test_a_quiet_look_asks_little_and_is_told_that_nothing_changed(rehearsal: Rehearsing, host: Host) -> None:
+    hub, ada = rehearsal.held, await person(rehearsal, "ada")
+    await hub.open_issue(ada, title="The value is bad", labels=["resolvent"])
+    await host.look()
+    await host.look()
+    rehearsal.serving.requests.clear()
+    assert await host.look() == []
+    asked = [(one.method, one.status) for one in rehearsal.serving.requests]
+    assert len(asked) <= 5
+    assert set(asked) == {("GET", 304)}
+
+
+async def test_an_edit_stops_the_run_with_one_comment_though_answers_are_lost(
+    rehearsal: Rehearsing, host: Host
+) -> None:
+    hub, ada = rehearsal.held, await person(rehearsal, "ada")
+    await hub.open_issue(ada, title="The value is bad", labels=["resolvent"])
+    await host.look()
+    await hub.edit_item(ada, 1, body="Something else.")
+    assert await host.look() == [("edited", "issue-1", "stopped")]
+    rehearsal.serving.faults.add(Fault(kind="lost", method="POST", path="/comments$", times=1))
+    await Session(host.home).serve_until_idle()
+    assert await host.outcomes() == [("cancelled", "the body of #1 changed since it began")]
+    said = (await hub.holdings()).items[1].remarks
+    assert len([one for one in said if "resolvent-stopped" in one.body]) == 1
+
+
+async def test_a_refused_token_is_told_once_and_nothing_is_lost(rehearsal: Rehearsing, host: Host) -> None:
+    hub, ada = rehearsal.held, await person(rehearsal, "ada")
+    await hub.open_issue(ada, title="The value is bad", labels=["resolvent"])
+    refused = Stage(host.stage.directory, overrides=QUICK, rehearsal=rehearsal)
+    refused.app.home.environ[next(iter(rehearsal.environment))] = "wrong"  # type: ignore[index]
+    other = Host(refused)
+    intake = await Intake.open(refused.app.home, Ears(other.told.append, other.troubles.append))
+    await intake.once()
+    await intake.once()
+    assert [type(error).__name__ for error in other.troubles] == ["ForgeRefused"]
+    await refused.close()
+    assert await host.look() == [("labelled", "issue-1", "taken")]
