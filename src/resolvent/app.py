@@ -2,15 +2,17 @@
 
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from resolvent.domain.arrival import digest
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.entry import Entry
 from resolvent.domain.events import DecisionMade, Recorded
 from resolvent.domain.kinship import Player, akin
-from resolvent.domain.record import Frozen, RunRow, StepRow, stand_ins
+from resolvent.domain.record import EffectRow, Frozen, RunRow, StepRow, stand_ins
 from resolvent.domain.subject import Issue, PullRequest, Synced
 from resolvent.errors import ConfigError, HeadMoved, NotFound, UsageError
 from resolvent.ports import Clock
@@ -32,6 +34,8 @@ class Submission:
     design_first: bool = False
     unsafe: bool = False
     run: str = ""
+    # The digest of what the issue said when this was asked for; empty when nobody knows.
+    said: str = ""
 
 
 class App:
@@ -60,6 +64,7 @@ class App:
         forge, journal = await self.home.forge(), await self.home.journal()
         synced = await forge.sync(self.home.repository)
         inputs = await self._freeze(asked, synced)
+        _as_asked(asked, inputs)
         kinship = self._kinship(inputs)
         now = self.home.clock.now()
         row = RunRow(
@@ -71,9 +76,22 @@ class App:
             updated_at=now,
             inputs=inputs,
         )
-        await journal.add_run(row, subjects=_subjects(inputs))
+        async with self._claimed(row.id, _subjects(inputs)):
+            await journal.add_run(row, subjects=_subjects(inputs))
         dirty = ("the checkout has uncommitted changes; runs see the last commit only",) if synced.dirty else ()
         return row, (*dirty, *kinship)
+
+    @asynccontextmanager
+    async def _claimed(self, run: str, subjects: Sequence[str]) -> AsyncIterator[None]:
+        """Claimed on the forge too, where other hosts may be; SubjectTaken names who was there first."""
+        if self.home.settings.forge.kind == "local":
+            yield
+            return
+        from resolvent.engine.claiming import Claims
+
+        claims = Claims(await self.home.journal(), await self.home.forge(), self.home.clock, self.home.host)
+        async with claims.holding(run, subjects):
+            yield
 
     async def _freeze(self, asked: Submission, synced: Synced) -> Frozen:
         from resolvent.engine.prompts import collect
@@ -252,12 +270,14 @@ class App:
             synced = await (await self.home.forge()).sync(self.home.repository)
             inputs = await self._freeze(_submission_of(row), synced)
             self._kinship(inputs)
-        for step in _to_try_again(row, await journal.steps(row.id)):
-            await journal.raise_attempt(row.id, step.key, beyond=step.attempt)
-        await journal.withdraw(row.id, "stop")
-        if refresh:
-            await journal.refreeze(row.id, inputs)
-        await journal.reopen(row.id, subjects=_subjects(inputs))
+        published = _published(await journal.effects(row.id))
+        async with self._claimed(row.id, (*_subjects(inputs), *published)):
+            for step in _to_try_again(row, await journal.steps(row.id)):
+                await journal.raise_attempt(row.id, step.key, beyond=step.attempt)
+            await journal.withdraw(row.id, "stop")
+            if refresh:
+                await journal.refreeze(row.id, inputs)
+            await journal.reopen(row.id, subjects=_subjects(inputs))
         return await journal.run(row.id)
 
     async def fork(self, id: str, *, from_step: str) -> RunRow:
@@ -282,9 +302,10 @@ class App:
             updated_at=now,
             inputs=row.inputs,
         )
-        # Before a worker can see it: it would ask and pay again for what it was to inherit.
-        await journal.copy_results(new.id, {step.key: step.result["ok"] for step in kept if step.result})
-        await journal.add_run(new, subjects=_subjects(row.inputs))
+        async with self._claimed(new.id, _subjects(row.inputs)):
+            # Before a worker can see it: it would ask and pay again for what it was to inherit.
+            await journal.copy_results(new.id, {step.key: step.result["ok"] for step in kept if step.result})
+            await journal.add_run(new, subjects=_subjects(row.inputs))
         return new
 
 
@@ -295,6 +316,19 @@ def _designable(asked: Submission) -> None:
         raise UsageError("a design is made for an issue, not for a pull request", hint="resolvent design 42")
     if wanted and asked.design_comment:
         raise UsageError("a design is made, or given by its comment, not both", hint="resolvent resolve 42 --design")
+
+
+def _as_asked(asked: Submission, inputs: Frozen) -> None:
+    """Whoever asked meant the text there was; who may not ask could have changed it since."""
+    issue = inputs.issue
+    if asked.said and asked.said != digest(issue.title, issue.body):
+        raise UsageError(f"{issue.reference} changed since it was asked for", hint=f"read {issue.url}, and ask again")
+
+
+def _published(effects: Sequence[EffectRow]) -> tuple[str, ...]:
+    """The pull requests a run published: it works on them when it is tried again."""
+    numbers = [one.result["pull_request"]["number"] for one in effects if one.kind == "publish" and one.result]
+    return tuple(f"pr-{number}" for number in numbers)
 
 
 def _subjects(inputs: Frozen) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ COLUMNS = (
     "run", "playbook", "subject", "title", "state", "outcome", "reason", "forked_from", "created_at", "updated_at"
 )  # fmt: skip
 # What this module knows how to read; a test compares it with the journal's own.
-SCHEMA = 4
+SCHEMA = 5
 _RUNS = f"SELECT id, {', '.join(COLUMNS[1:])} FROM runs ORDER BY created_at DESC, id DESC LIMIT ?"
 _SCHEMA = "SELECT number FROM meta WHERE name = 'schema of journal'"
 # A line that could name another store; commented ones cannot.

@@ -1,8 +1,11 @@
 """Adapters by name: how a repository's settings become a world."""
 
+import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -71,6 +74,13 @@ class Home:
     @property
     def store_url(self) -> str:
         return store_url(self.settings, state=self.state, environ=self.environ)
+
+    @property
+    def host(self) -> str:
+        """The name of this store among others that use the same forge: `machine.store`."""
+        machine = re.sub(r"[^A-Za-z0-9_-]+", "-", socket.gethostname()).strip("-")[:40] or "host"
+        store = sha256(f"{self.store_url}\n{self.state}".encode()).hexdigest()[:8]
+        return f"{machine}.{store}"
 
     async def journal(self) -> "StoredJournal":
         if "journal" not in self._opened:
@@ -222,7 +232,11 @@ class Home:
         from resolvent.engine.world import Backoff, Slots, World
 
         limits, journal = self.settings.limits, await self.journal()
+        # What was written while the answer got lost is shown by GitHub after a moment, and an outage takes its time.
+        away = self.settings.forge.kind == "github"
+        backoff = Backoff.lasting(limits.patience, first_s=3.0, most_s=30.0) if away else Backoff()
         return World(
+            backoff=backoff,
             journal=journal,
             budgets=Budgets(journal, self.clock, limits.cost_day_usd),
             patience=Backoff.lasting(limits.patience),
@@ -235,6 +249,7 @@ class Home:
             slots=Slots(agents=limits.agents, checks=limits.checks),
             environment={"PATH": self.environ.get("PATH", PLAIN_PATH), "LANG": "C.UTF-8"},
             private_directory=self.private_directory,
+            host="" if self.settings.forge.kind == "local" else self.host,
         )
 
     def agent(self, choice: AgentChoice) -> Agent:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from tests.contract.forge_stage import head_change, made, proposed
 from tests.contract.github_stage import LOGIN, OWNER, REPO, GitHubStage
 
 from resolvent.adapters.forges.github import GitHubForge
+from resolvent.adapters.git import Git
 from resolvent.domain.subject import PullRequest, RequiredCheck
 from resolvent.errors import ForgeDown, ForgeRefused, HeadMoved, NotFound, ResolventError, UsageError
+from resolvent.forge_server.hub import Merging
 
 WRONG = "ghp_000000000000000000000000000000000000"
 
@@ -222,6 +225,58 @@ async def test_reads_follow_a_renamed_repository_and_writes_say_its_new_name(sta
     assert await stage.forge.comments(issue.key) == (said,) and await stage.forge.head_of("topic") is None
 
 
+async def test_an_issue_that_was_transferred_is_not_found_and_nothing_of_the_other_repository_is_ours(
+    stage: GitHubStage,
+) -> None:
+    one, two = [await stage.forge.open_issue(title=title, body="") for title in ("One", "Two")]
+    said = await stage.forge.comment(two.key, "text")
+    # The same number there, and that of another issue of ours.
+    for there in (two.number, one.number):
+        assert two.number is not None
+        stage.served.backstage.transferred[two.number] = f"acme/other#{there}"
+        for work in (
+            lambda: stage.forge.issue(str(two.number)),
+            lambda: stage.forge.comments(two.key),
+            lambda: stage.forge.comment_at(said.url),
+            lambda: stage.forge.set_state(two.key, "closed"),
+            lambda: stage.forge.label(two.key, add=("x",)),
+            lambda: stage.another(cache=None).comments(two.key),
+            lambda: stage.another(cache=None).comment(two.key, "more"),
+        ):
+            assert "acme/widgets" in (await refused(work(), NotFound)).message
+        # Where it was known before there is no read that would tell; the write tells itself.
+        error = await refused(stage.forge.comment(two.key, "more"))
+        assert error.details["moved"] is True and "another repository" in error.message
+    stage.served.backstage.transferred.clear()
+    assert await stage.forge.comments(two.key) == (said,) and await stage.forge.issue(str(one.number)) == one
+
+
+async def test_a_pull_request_under_the_former_name_is_read_and_one_of_another_repository_is_not(
+    stage: GitHubStage,
+) -> None:
+    pull = await proposed(stage)
+    stage.served.backstage.formerly.add("acme/oldname")
+    forge = stage.another(repo="acme/oldname")
+    assert await forge.pull_request(str(pull.number)) == pull
+    api, ours = forge._api, f"{stage.place.api}/repos/acme/oldname/pulls/{pull.number}"
+    there = f"{stage.place.api}/repos/{REPO}/pulls/{pull.number}"
+    assert await api._ours(ours, there) and await api._ours(
+        ours, there.upper().replace(stage.place.api.upper(), stage.place.api)
+    )
+    for other in (there.replace("widgets", "widgets2"), f"{stage.place.api}/repositories/1/pulls/{pull.number}"):
+        assert not await api._ours(ours, other)
+
+
+async def test_a_fetch_is_led_to_the_new_name_by_the_api_and_not_by_git(stage: GitHubStage, tmp_path: Path) -> None:
+    stage.served.backstage.formerly.add("acme/oldname")
+    forge = stage.another(repo="acme/oldname")
+    ours = await Git.init_bare(tmp_path / "ours.git")
+    assert await forge.fetch(ours.git_dir, "main") == stage.base.commit
+    seen = [one.path for one in stage.requests()]
+    led = seen.index("/acme/oldname.git/info/refs")
+    assert seen[led + 1 :][:3] == ["/api/v3/repos/acme/oldname", f"/api/v3/repos/{REPO}", f"/{REPO}.git/info/refs"]
+
+
 # --- much, and strange
 
 
@@ -235,8 +290,9 @@ async def test_a_hundred_pages_are_read_whole_and_in_order(stage: GitHubStage) -
     before = len(stage.requests())
     assert [one.body for one in await forge.comments(issue.key)] == [f"number {at}" for at in range(100)]
     pages = [seen for seen in stage.requests(before) if seen.path.endswith("/comments")]
-    # The last one was full: there might have been one more.
-    assert len(pages) == 101
+    # And once more, in case that one was deleted meanwhile and the next ones moved up; the last one is full, and what
+    # was kept of it does not tell whether there is another.
+    assert [seen.status for seen in pages] == [200] * 100 + [304] * 100 + [200]
     await forge.close()
 
 
@@ -248,6 +304,56 @@ async def test_what_comes_after_a_full_page_is_seen_although_that_page_did_not_c
     assert len(await forge.comments(issue.key)) == 2
     await stage.says(OWNER, issue.key, "three")
     assert [one.body for one in await forge.comments(issue.key)] == ["one", "two", "three"]
+    await forge.close()
+
+
+async def test_by_cursor_a_full_last_page_is_the_last_and_what_comes_after_it_later_is_seen(stage: GitHubStage) -> None:
+    stage.served.backstage.cursors = True
+    forge = GitHubForge(stage.place, page=2)
+    for at in range(4):
+        await forge.open_issue(title=f"number {at}", body="")
+    for new in ([], ["number 4"], ["number 5"]):
+        for title in new:
+            await stage.forge.open_issue(title=title, body="")
+        before = len(stage.requests())
+        listed = await forge.issues()
+        assert [issue.title for issue in listed] == [f"number {at}" for at in range(len(listed))]
+        assert listed[-1].title == (new or ["number 3"])[-1]
+        asked = stage.requests(before)
+        assert len(asked) <= 5 and {seen.status for seen in asked} <= {200, 304}
+        assert all("page=" not in seen.query.replace("per_page=", "") for seen in asked)
+    await forge.close()
+
+
+@pytest.mark.parametrize("listing", ["issues", "pulls", "comments"])
+async def test_one_that_leaves_a_listing_between_two_pages_takes_no_other_with_it(
+    stage: GitHubStage, listing: str
+) -> None:
+    forge = GitHubForge(stage.place, page=2)
+    owner = await stage.account(OWNER)
+    issue = await stage.hub.open_issue(owner, title="T", body="")
+    remarks = [await stage.hub.remark(owner, issue.number, f"number {at}") for at in range(5)]
+    issues = [issue.number, *[(await stage.hub.open_issue(owner, title="T", body="")).number for _ in range(4)]]
+    pulls = [await proposed(stage, f"topic-{at}", text=f"{at}") for at in range(5)]
+    reading: dict[str, Callable[[], Awaitable[Any]]] = {
+        "issues": forge.issues,
+        "pulls": lambda: forge.pull_requests(state="open"),
+        "comments": lambda: forge.comments(f"issue-{issue.number}"),
+    }
+    stage.goes_wrong("slow", path="[?&]page=2", times=1)
+    waiting = asyncio.create_task(reading[listing]())
+    await stage.served.faults.until_held()
+    await stage.hub.set_state(owner, issues[0], "closed")
+    await stage.hub.set_state(owner, pulls[-1].number, "closed")
+    await stage.hub.delete_remark(owner, remarks[0].id)
+    stage.served.faults.clear()
+    found = {int(getattr(one, "number", 0) or getattr(one, "id", 0)) for one in await waiting}
+    stays = {
+        "issues": issues[1:],
+        "pulls": [pull.number for pull in pulls[:-1]],
+        "comments": [r.id for r in remarks[1:]],
+    }
+    assert set(stays[listing]) <= found
     await forge.close()
 
 
@@ -344,6 +450,37 @@ async def test_after_a_secondary_limit_nothing_is_sent_before_its_time(stage: Gi
         error = await refused(work, ForgeDown)
         assert error.details["until"] == first.details["until"]
     assert len(stage.requests()) == before
+
+
+async def test_content_that_comes_too_quickly_is_written_later_and_reads_go_on(stage: GitHubStage) -> None:
+    pull = await proposed(stage)
+    for path in ("/comments", "/graphql"):
+        forge = stage.another(cache=None)
+        stage.goes_wrong("hasty", method="POST", path=path, times=1)
+        began = time.time()
+        error = await refused(
+            forge.set_draft(pull, True) if path == "/graphql" else forge.comment(pull.key, "text"), ForgeDown
+        )
+        assert float(str(error.details["until"])) >= began + 60
+        before = len(stage.requests())
+        await refused(forge.open_issue(title="T", body=""), ForgeDown)
+        assert len(stage.requests()) == before
+        assert (await forge.pull_request(str(pull.number))).number == pull.number
+
+
+@pytest.mark.parametrize("kind", ["primary", "secondary"])
+async def test_a_limit_that_graphql_tells_with_status_200_holds_for_everybody(stage: GitHubStage, kind: str) -> None:
+    pull = await proposed(stage)
+    stage.goes_wrong(kind, path="/graphql", retry_after=120, times=1)
+    began = time.time()
+    error = await refused(stage.forge.set_draft(pull, True), ForgeDown)
+    assert [seen.status for seen in stage.requests() if seen.path.endswith("/graphql")] == [200]
+    assert float(str(error.details["until"])) >= began + 119
+    before = len(stage.requests())
+    again = await refused(stage.forge._api.query("{ viewer { login } }", {}), ForgeDown)
+    if kind == "secondary":
+        await refused(stage.forge.issue("1"), ForgeDown)
+    assert again.details["until"] == error.details["until"] and len(stage.requests()) == before
 
 
 async def test_a_spent_limit_says_until_when(stage: GitHubStage) -> None:
@@ -453,6 +590,38 @@ async def test_a_pull_request_whose_answer_is_lost_is_there_and_the_next_try_nam
     (pull,) = await stage.forge.pull_requests(head="topic")
     error = await refused(stage.forge.open_pull_request(**opening))
     assert error.details["number"] == pull.number
+
+
+async def test_a_branch_that_not_all_of_github_has_heard_of_yet_is_tried_again(stage: GitHubStage) -> None:
+    change = await made(stage.source, {"a.txt": "2"}, stage.base)
+    await stage.forge.push(change, source=stage.source, head="topic", expect=None)
+    wrong = {"resource": "PullRequest", "field": "head", "code": "invalid"}
+    said = {"message": "Validation Failed", "errors": [wrong]}
+    stage.goes_wrong("error", status=422, said=said, method="POST", path="/pulls", times=1)
+    opening = {"base": "main", "title": "T", "body": ""}
+    await refused(stage.forge.open_pull_request(head="topic", **opening), ForgeDown)
+    assert (await stage.forge.open_pull_request(head="topic", **opening)).head == "topic"
+    await refused(stage.forge.open_pull_request(head="absent", **opening))
+
+
+@pytest.mark.parametrize("status", [405, 409])
+async def test_what_github_does_not_merge_because_it_is_merged_is_merged(stage: GitHubStage, status: int) -> None:
+    pull = await proposed(stage)
+    stage.goes_wrong("belied", status=status, said={"message": "Pull Request is not mergeable"}, method="PUT", times=1)
+    merged = await stage.forge.merge(pull, expect=head_change(pull))
+    assert merged.state == "merged" and merged.merge_commit == await stage.forge.head_of("main")
+
+
+async def test_what_was_merged_meanwhile_at_another_head_is_not_what_was_meant(stage: GitHubStage) -> None:
+    pull = await proposed(stage)
+    stage.goes_wrong("slow", method="PUT", times=1)
+    merging = asyncio.create_task(stage.forge.merge(pull, expect=head_change(pull)))
+    await stage.served.faults.until_held()
+    more = await made(stage.source, {"a.txt": "3"}, head_change(pull))
+    await stage.hub.forge.push(more, source=stage.source, head=pull.head, expect=pull.head_commit)
+    await stage.hub.merge(await stage.account(OWNER), pull.number, Merging("merge"), expect=more.commit)
+    stage.served.faults.clear()
+    await refused(merging, HeadMoved)
 
 
 async def test_a_claim_whose_answer_is_lost_is_ours_when_asked_again(stage: GitHubStage) -> None:

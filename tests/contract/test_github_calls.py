@@ -36,7 +36,7 @@ COST = {
     "set_state": (2, 1, 0),
     "set_draft": (3, 1, 1),
     "ask_for_review": (1, 1, 0),
-    "claim": (6, 2, 0),
+    "claim": (6, 1, 0),
     "push": (0, 0, 0),
     "delete_branch": (1, 1, 0),
     "merge": (4, 1, 1),

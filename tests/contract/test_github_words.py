@@ -11,6 +11,7 @@ import pytest
 from resolvent.adapters.forges.github import GitHubForge, GitHubPlace
 from resolvent.adapters.forges.github_budget import Budget
 from resolvent.adapters.forges.github_cache import Answers
+from resolvent.adapters.forges.github_ci import Run, Word, counted
 from resolvent.adapters.forges.github_place import is_branch, path, plain_log
 from resolvent.adapters.forges.github_refusals import Answer, from_graphql, refusal
 from resolvent.domain.subject import PullRequest
@@ -66,7 +67,7 @@ async def test_a_missing_library_is_named_with_what_to_type(monkeypatch: pytest.
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         await GitHubForge.open(HERE)
-    assert caught.value.hint == "pip install 'resolvent[github]'"
+    assert caught.value.hint == "pip install '.[github]'  # where you cloned Resolvent"
 
 
 def test_a_place_does_not_tell_its_secrets() -> None:
@@ -192,6 +193,46 @@ def test_graphql_tells_what_is_absent_forbidden_wrong_and_broken_apart() -> None
     assert type(from_graphql("nonsense", repo="a/b")) is ForgeDown
 
 
+# --- what counts of what CI says
+
+
+def run(id: int, conclusion: str, app: int | None, name: str = "build") -> Run:
+    by = {"id": app} if app else None
+    status = "completed" if conclusion else "in_progress"
+    return Run.model_validate({"id": id, "name": name, "status": status, "conclusion": conclusion or None, "app": by})
+
+
+ANYBODY: frozenset[int] = frozenset()
+GREEN = Word("build", "passed", "")
+RED = Word("build", "failed", "")
+
+
+@pytest.mark.parametrize(
+    ("runs", "statuses", "apps", "state"),
+    [
+        ([run(1, "failure", 5), run(2, "success", 5)], [], ANYBODY, "passed"),
+        ([run(1, "failure", 5), run(2, "success", 6)], [], ANYBODY, "failed"),
+        ([run(1, "success", 5), run(2, "", 6)], [], ANYBODY, "pending"),
+        ([run(2, "success", 5)], [RED], ANYBODY, "failed"),
+        ([], [GREEN], ANYBODY, "passed"),
+        ([run(1, "success", 5), run(2, "failure", 6)], [RED], frozenset({5}), "passed"),
+        ([run(1, "failure", 5), run(2, "success", 6)], [GREEN], frozenset({5}), "failed"),
+        ([run(2, "success", 6), run(3, "success", None)], [GREEN], frozenset({5}), "pending"),
+        ([run(1, "success", 5)], [], frozenset({5, 6}), "pending"),
+        ([run(1, "success", 5), run(2, "success", 6)], [], frozenset({5, 6}), "passed"),
+    ],
+)
+def test_the_worst_of_what_counts_is_what_a_check_says(
+    runs: list[Run], statuses: list[Word], apps: frozenset[int], state: str
+) -> None:
+    for ordered in (runs, runs[::-1]):
+        assert counted([*ordered, run(9, "failure", 5, "other")], statuses, {"build": apps})["build"].state == state
+
+
+def test_a_check_nobody_spoke_of_has_no_word_and_neither_has_one_nobody_asked_for() -> None:
+    assert counted([run(1, "success", 5, "other")], [], {"build": ANYBODY}) == {}
+
+
 # --- limits
 
 
@@ -222,6 +263,40 @@ def test_nobody_sends_anything_before_the_end_of_a_secondary_limit(clock: Clock)
         assert caught.value.details["until"] == clock.at + 30
     clock.at += 30
     budget.admit("core", write=True)
+
+
+def test_who_is_refused_again_for_being_too_quick_waits_longer_each_time_up_to_an_hour(clock: Clock) -> None:
+    budget = Budget(reserve=0, now=clock.now)
+    waits = []
+    for _ in range(8):
+        until = budget.limited(422, {}, "Validation Failed; was submitted too quickly")
+        assert until is not None
+        waits.append(until - clock.at)
+        with pytest.raises(ForgeDown):
+            budget.admit("core", write=True)
+        budget.admit("core", write=False)
+        clock.at = until
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    clock.at += 3600
+    assert budget.limited(422, {}, "was submitted too quickly") == clock.at + 60
+    assert budget.limited(422, {}, "Validation Failed") is None
+
+
+def test_graphql_tells_its_limits_in_words_and_all_are_quiet_until_then(clock: Clock) -> None:
+    budget = Budget(reserve=0, now=clock.now)
+    assert budget.limited_graphql({}, "Could not resolve", {"NOT_FOUND"}) is None
+    budget.hear(200, limits(0, reset=clock.at + 90, date=clock.at, resource="graphql"))
+    assert budget.limited_graphql({}, "API rate limit exceeded", {"RATE_LIMITED"}) == clock.at + 90
+    clock.at += 90
+    # And where no header says when.
+    assert budget.limited_graphql({}, "API rate limit exceeded", {"RATE_LIMITED"}) == clock.at + 60
+    with pytest.raises(ForgeDown):
+        budget.admit("graphql", write=True)
+    budget.admit("core", write=False)
+    said = "You have exceeded a secondary rate limit"
+    assert budget.limited_graphql({"retry-after": "30"}, said, set()) == clock.at + 30
+    with pytest.raises(ForgeDown):
+        budget.admit("core", write=False)
 
 
 def test_a_spent_limit_is_over_when_the_servers_clock_says_so(clock: Clock) -> None:

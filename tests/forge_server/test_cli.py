@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -101,8 +102,8 @@ def test_the_lines_it_prints_are_all_that_gh_and_git_need(
     told = until(process, "Ctrl-C ends it")
     assert told[0].startswith("acme/widget is served at https://localhost:")
     exports = "\n".join(line.strip() for line in told if line.startswith("  export "))
-    clone = next(line.strip() for line in told if line.startswith("  git clone "))
-    direct = next(line.strip() for line in told if line.startswith("  git -c "))
+    clone = next(line.strip() for line in told if line.startswith("  git clone https://github.com/"))
+    direct = next(line.strip() for line in told if line.startswith("  git clone -c "))
     curl = next(line.strip() for line in told if " | curl " in line)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -118,7 +119,7 @@ def test_the_lines_it_prints_are_all_that_gh_and_git_need(
     shown = json.loads(shell.type(f"{' '.join(RESOLVENT)} pr show 2 --json"))
     assert (shown["title"], shown["author"], shown["head"]) == ("Make it good", "acme", "topic")
     (elsewhere / "direct").mkdir()
-    shell.type(direct, elsewhere / "direct")
+    shell.type(f"{direct} && cd widget && git fetch -q", elsewhere / "direct")
     if shutil.which("curl"):
         assert json.loads(shell.type(f"{curl} --silent"))["full_name"] == "acme/widget"
     assert ended(process) == 0
@@ -166,6 +167,7 @@ def test_a_forge_of_its_own_is_kept_in_a_directory(shell: Shell, processes: list
     [
         (("--repo", "nonsense"), "is no repository"),
         (("--repo", "a/b/c"), "is no repository"),
+        (("--repo", "_a/b"), "is no repository"),
         (("--port", "70000"), "is no port"),
     ],
 )
@@ -174,3 +176,117 @@ def test_what_cannot_be_is_said_in_one_line(shell: Shell, words: tuple[str, ...]
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+REAL = "ghp_of_the_real_github"
+# What people have in theirs: each of these led out of here, or the real token in.
+CONFIGURED = """\
+[url "git@github.com:"]
+\tpushInsteadOf = https://github.com/
+[url "ssh://git@github.com/"]
+\tinsteadOf = https://github.com/
+[credential]
+\thelper = store
+[credential "https://github.com"]
+\thelper = store
+[http]
+\tproxy = http://127.0.0.1:9
+[http "https://github.com/"]
+\tproxy = http://127.0.0.1:9
+\textraHeader = Authorization: Basic bm9ib2R5
+[core]
+\tsshCommand = false
+[user]
+\tname = Tester
+\temail = tester@example.invalid
+"""
+CHANGE = "git commit -q --allow-empty -m more"
+
+
+@pytest.fixture
+def configured(shell: Shell) -> Path:
+    """The file in which git's own helper keeps the real token, in the home of somebody who configured a lot."""
+    home = Path(shell.environ["HOME"])
+    (home / ".gitconfig").write_text(CONFIGURED)
+    kept = home / ".git-credentials"
+    kept.write_text(f"https://person:{REAL}@github.com\n")
+    shell.environ |= {"https_proxy": "http://127.0.0.1:9", "no_proxy": "github.com", "GIT_TERMINAL_PROMPT": "0"}
+    return kept
+
+
+def test_no_configuration_of_a_person_leads_elsewhere(
+    shell: Shell, configured: Path, processes: list[subprocess.Popen[str]]
+) -> None:
+    processes.append(process := shell.started("--repo", "acme/widget"))
+    told = until(process, "Ctrl-C ends it")
+    exports = "\n".join(line.strip() for line in told if line.startswith("  export "))
+    clone = next(line.strip() for line in told if line.startswith("  git clone https://github.com/"))
+    shell.type(f"{exports}\n{clone} && {CHANGE} && git push -q origin HEAD:topic", configured.parent)
+    work = configured.parent / "widget"
+    assert "refs/heads/topic" in shell.type(f"{exports}\ngit ls-remote origin", work)
+    # Written otherwise it is rewritten after all, and then it is not let out.
+    other = shell.run("bash", "-c", f"{exports}\ngit push https://github.com/Acme/Widget HEAD:other", cwd=work)
+    assert other.returncode != 0
+    assert "transport 'ssh' not allowed" in other.stderr
+    assert ended(process) == 0
+
+
+@pytest.mark.parametrize("section", ["http", 'http "https://github.com/"', 'http "https://github.com/acme/"'])
+def test_no_proxy_of_a_person_leads_to_the_real_github(
+    shell: Shell, section: str, processes: list[subprocess.Popen[str]]
+) -> None:
+    config = f"[{section}]\n\tproxy = http://127.0.0.1:9\n\textraHeader = Authorization: Basic bm9ib2R5\n"
+    (Path(shell.environ["HOME"]) / ".gitconfig").write_text(config)
+    processes.append(process := shell.started("--repo", "acme/widget", "--json"))
+    shell.environ |= document(process)["environment"] | {"GIT_TERMINAL_PROMPT": "0"}
+    assert "refs/heads/main" in shell.type("git ls-remote https://github.com/acme/widget")
+    # Others are not here, and it is we who say so.
+    other = shell.run("git", "ls-remote", "https://github.com/Other/thing")
+    assert "remote: Repository not found." in other.stderr
+    assert ended(process) == 0
+
+
+def test_a_persons_own_credentials_are_neither_told_nor_changed(
+    shell: Shell, configured: Path, processes: list[subprocess.Popen[str]]
+) -> None:
+    before = configured.read_bytes()
+    processes.append(process := shell.started("--repo", "acme/widget", "--json"))
+    told = document(process)
+    # As a program starts git: nothing but what it is told, and a token of its own that is for elsewhere.
+    shell.environ |= told["environment"] | {"GH_TOKEN": REAL}
+    page = "https://github.com/acme/widget"
+    shell.type(f"git clone -q {page} && cd widget && {CHANGE} && git push -q origin HEAD:topic", configured.parent)
+    assert configured.read_bytes() == before
+    Path(told["token_files"]["acme"]).write_text("ghp_nobody\n")
+    refused = shell.run("git", "push", "origin", "HEAD:more", cwd=configured.parent / "widget")
+    assert refused.returncode != 0
+    assert "Invalid username or token" in refused.stderr
+    assert configured.read_bytes() == before
+    assert ended(process) == 0
+
+
+def test_git_is_whoever_the_token_for_gh_is(shell: Shell, processes: list[subprocess.Popen[str]]) -> None:
+    processes.append(process := shell.started("--repo", "acme/widget", "--json"))
+    told = document(process)
+    asked = "printf 'protocol=https\\nhost=github.com\\n' | git credential fill | sed -n s/^password=//p"
+    for login, path in told["token_files"].items():
+        shell.environ |= told["environment"] | {"GH_TOKEN": Path(path).read_text().strip()}
+        assert shell.type(asked).strip() == shell.environ["GH_TOKEN"], login
+    assert ended(process) == 0
+
+
+def test_where_issues_are_at_github_it_says_how_to_serve_a_new_forge(
+    shell: Shell, processes: list[subprocess.Popen[str]]
+) -> None:
+    forge = '[forge]\nkind = "github"\nrepo = "acme_corp/widgets"\ntoken = "$NOT_SET"\n'
+    (shell.project / "resolvent.toml").write_text(forge)
+    done = shell.run(*RESOLVENT, "forge", "serve")
+    assert done.returncode == 2
+    assert "acme_corp/widgets" in done.stderr
+    hint = next(line for line in done.stderr.splitlines() if "resolvent forge serve" in line)
+    words = shlex.split(hint.partition("resolvent forge serve")[2])
+    assert words[0] == "--directory"
+    assert words[2:] == ["--repo", "acme_corp/widgets"]
+    processes.append(process := shell.started(*words, "--json"))
+    assert document(process)["repo"] == "acme_corp/widgets"
+    assert ended(process) == 0

@@ -67,6 +67,24 @@ async def test_a_wrong_token_is_bad_credentials_and_never_an_accident(served: Se
     assert answer.json()["message"] in ("Bad credentials", "Requires authentication")
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *((host, 200) for host in ("localhost", "LOCALHOST:80", "127.0.0.1:8443", "github.com", "api.github.com:443")),
+        *((host, 421) for host in ("evil.example", "evil.example:8443", "localhost.evil.example", "github.com.evil")),
+        *((host, 421) for host in ("", "0.0.0.0", "[::1]", "github.com@evil.example", "localhost:x", "localhost:1:2")),
+    ],
+)
+async def test_it_answers_to_its_own_names_only(served: Served, host: str, status: int) -> None:
+    client = served.client()
+    for url in (f"{served.api}/user", f"{served.clone_url}/info/refs?service=git-upload-pack"):
+        # api.github.com is for the API alone, below no path.
+        if not (status == 200 and host.startswith("api.") and url.startswith(served.clone_url)):
+            assert (await client.get(url, headers={"host": host})).status_code == status, url
+    log = await client.get(f"{served.url}/_forge/log", headers={"host": host})
+    assert log.status_code == status
+
+
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=255)))
 def test_no_authorization_header_is_an_accident(header: str) -> None:
     assert isinstance(token_of(asked(authorization=header)), str)

@@ -5,12 +5,14 @@ import base64
 import contextlib
 import gzip
 import ssl
+import stat
 import zlib
 from pathlib import Path
 
 import pytest
 from tests.forge_server.serving import NAME, OWNER, Ended, Served
 
+from resolvent.forge_server import smart_http_pushes
 from resolvent.forge_server.holdings import Occurrence
 from resolvent.forge_server.hub import Proposal
 
@@ -57,12 +59,12 @@ def refused(ended: Ended, *words: str) -> None:
         assert word in ended.err
 
 
-async def test_what_is_pushed_can_be_cloned_by_anybody_without_a_token(served: Served) -> None:
+async def test_what_is_pushed_can_be_cloned_by_who_may_read(served: Served) -> None:
     work = await cloned(served)
     tip = await committed(served, work, "b.txt", "two\n")
     assert (await served.git("push", "origin", "HEAD:main", cwd=work)).code == 0
     other = served.home / "other"
-    assert (await served.git("clone", served.clone_url, str(other), login=None)).code == 0
+    assert (await served.git("clone", served.clone_url, str(other), login="rita")).code == 0
     assert (await served.git("rev-parse", "HEAD", cwd=other)).out.strip() == tip
     assert (other / "b.txt").read_text() == "two\n"
     assert (await served.hub.holdings()).refs["refs/heads/main"] == tip
@@ -79,9 +81,9 @@ async def test_git_finds_github_dot_com_here_through_the_proxy(served: Served) -
 
 async def test_the_protocol_is_the_newest_one(served: Served) -> None:
     await cloned(served)
-    ended = await served.run(
-        "git", "-c", "protocol.version=2", "ls-remote", served.clone_url, env={"GIT_TRACE_PACKET": "1"}
-    )
+    helper = '!f() { echo username=x && echo "password=$GH_TOKEN"; }; f'
+    asking = ("-c", "protocol.version=2", "-c", f"credential.helper={helper}", "ls-remote", served.clone_url)
+    ended = await served.run("git", *asking, env={"GIT_TRACE_PACKET": "1"})
     assert "version 2" in ended.err
     assert "refs/heads/main" in ended.out
 
@@ -119,6 +121,21 @@ async def test_a_push_without_a_token_is_asked_for_one(served: Served) -> None:
     work = await cloned(served)
     await committed(served, work, "b.txt", "two\n")
     refused(await served.git("push", "origin", "HEAD:main", cwd=work, login=None), "could not read Username")
+
+
+@pytest.mark.parametrize("base", ["", "https://github.com"])
+async def test_nothing_is_handed_out_without_a_token(served: Served, base: str) -> None:
+    await cloned(served)
+    page = f"{base or served.url}/{OWNER}/{NAME}.git"
+    refused(await served.git("ls-remote", page, login=None), "could not read Username")
+    refused(await served.git("clone", page, str(served.home / "other"), login=None), "could not read Username")
+    client = served.client(token="")
+    for answer in (
+        await client.get(f"{served.clone_url}/info/refs?service=git-upload-pack"),
+        await client.post(f"{served.clone_url}/git-upload-pack", content=b"0014command=ls-refs\n0000"),
+    ):
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == 'Basic realm="GitHub"'
 
 
 async def test_a_wrong_token_is_refused_for_pushes_and_for_fetches(served: Served) -> None:
@@ -201,6 +218,38 @@ async def test_a_workflow_is_pushed_only_with_the_scope_for_it(served: Served) -
     assert (await served.hub.holdings()).refs["refs/heads/topic"] == tip
 
 
+async def test_the_hook_is_beside_the_forge_and_its_owners_alone(served: Served) -> None:
+    await cloned(served)
+    hooks = served.hub.forge.path.parent / "hooks"
+    assert [(path.name, stat.S_IMODE(path.stat().st_mode)) for path in hooks.iterdir()] == [("update", 0o700)]
+    assert stat.S_IMODE(hooks.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("damage", ["mode", "text", "gone"])
+async def test_a_hook_that_somebody_damaged_is_mended_before_the_push(served: Served, damage: str) -> None:
+    work = await cloned(served)
+    hook = served.hub.forge.path.parent / "hooks" / "update"
+    if damage == "mode":
+        hook.chmod(0o600)
+    elif damage == "text":
+        hook.write_text("#!/bin/sh\n")
+    else:
+        hook.unlink()
+    await served.hub.require(["ci"])
+    await committed(served, work, "b.txt", "two\n")
+    refused(await served.git("push", "origin", "HEAD:main", cwd=work, login="wanda"), "GH006")
+
+
+async def test_a_push_that_no_hook_can_look_at_is_not_taken(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = await cloned(served)
+    # As where nothing may be run: git goes on without a hook there, and says so to nobody.
+    (served.hub.forge.path.parent / "hooks" / "update").unlink()
+    monkeypatch.setattr(smart_http_pushes, "OWNERS", 0o600)
+    await committed(served, work, "b.txt", "two\n")
+    refused(await served.git("push", "origin", "HEAD:topic", cwd=work), "no push is taken", "500")
+    assert "refs/heads/topic" not in (await served.hub.holdings()).refs
+
+
 async def test_what_is_broken_is_not_taken(served: Served) -> None:
     work = await cloned(served)
     blob = (await served.run("git", "hash-object", "-w", "a.txt", cwd=work)).out.strip()
@@ -245,7 +294,7 @@ async def test_the_head_of_a_pull_request_can_be_fetched_by_its_number(served: S
     owner = (await served.hub.holdings()).accounts[OWNER]
     pull = await served.hub.open_pull(owner, Proposal(head="topic", base="main", title="Add b"))
     other = await cloned(served, name="other")
-    assert (await served.git("fetch", "origin", f"pull/{pull.number}/head", cwd=other, login=None)).code == 0
+    assert (await served.git("fetch", "origin", f"pull/{pull.number}/head", cwd=other, login="rita")).code == 0
     assert (await served.git("rev-parse", "FETCH_HEAD", cwd=other)).out.strip() == tip
     refused(await served.git("push", "origin", f"HEAD:refs/pull/{pull.number}/head", cwd=work), "hidden ref")
 

@@ -42,6 +42,7 @@ async def test_githubkit_reads_the_answer_of_every_route(served: Served) -> None
         git_objects,
         hooks,
         apps,
+        transfers,
         closing,
     ):
         await story(scene)
@@ -259,6 +260,9 @@ async def hooks(scene: Scene) -> None:
     assert [one.id for one in await parsed(rest.async_list_webhooks(*AT))] == [made.id]
     changed = await parsed(rest.async_update_webhook(*AT, made.id, add_events=["push"]))
     assert changed.events == ["issues", "push"]
+    assert (await parsed(rest.async_get_webhook_config_for_repo(*AT, made.id))).url == config["url"]
+    form = await parsed(rest.async_update_webhook_config_for_repo(*AT, made.id, content_type="form"))
+    assert form.content_type == "form"
     await rest.async_ping_webhook(*AT, made.id)
     await hooks.idle()
     assert (await parsed(rest.async_get_webhook(*AT, made.id))).last_response.code is None
@@ -288,6 +292,19 @@ async def apps(scene: Scene) -> None:
     assert (await parsed(scene.rest.apps.async_get_by_slug("helpful"))).id == app.id
     said = await parsed(installed.rest.issues.async_create_comment(*AT, 1, body="I am a robot"))
     assert (said.user.login, said.user.type) == ("helpful[bot]", "Bot")
+
+
+async def transfers(scene: Scene) -> None:
+    rest, gone = scene.rest.issues, scene.served.serving.backstage.transferred
+    said = await parsed(rest.async_create_comment(*AT, 1, body="Before it left"))
+    gone[1] = "acme/elsewhere#12"
+    there = await parsed(rest.async_get(*AT, 1))
+    assert (there.number, there.repository_url) == (12, f"{scene.served.api}/repos/acme/elsewhere")
+    assert said.id in [one.id for one in await parsed(rest.async_list_comments(*AT, 1))]
+    assert (await parsed(rest.async_get_comment(*AT, said.id))).html_url.startswith(
+        f"{scene.served.url}/acme/elsewhere/issues/12#"
+    )
+    gone.clear()
 
 
 async def closing(scene: Scene) -> None:

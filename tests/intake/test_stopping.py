@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resolvent.engine.world import Backoff
-from resolvent.errors import ForgeDown, ForgeRefused
+from resolvent.errors import ForgeDown, ForgeRefused, NotFound
 from resolvent.testing.demo_story import write_story
 from resolvent.testing.faulty_forge import FaultyForge
 from resolvent.testing.stage import scene
@@ -255,3 +255,75 @@ async def test_a_run_that_was_tried_again_is_called_off_again_by_the_same_worker
     assert await host.outcomes() == [("cancelled", "twice")]
     # One comment for the run, which says why it was stopped last.
     assert [f"Stopped {run.id}: twice." in said for said in await notes(town, run.id)] == [True]
+
+
+async def test_a_limit_that_the_forge_states_is_waited_for_and_then_it_is_told(town: Town) -> None:
+    host = await at_work(town)
+    await rewritten(town)
+    await host.look()
+    (run,) = await host.runs()
+    real = await host.home.forge()
+    limited, tries = FaultyForge(real, fail={}), []
+    until = host.home.clock.now() + 5.0
+
+    async def comment(target: str, body: str) -> Any:
+        tries.append(host.home.clock.now())
+        if tries[-1] < until:
+            raise ForgeDown("too many requests", until=until)
+        return await real.comment(target, body)
+
+    limited.comment = comment  # type: ignore[method-assign, assignment]
+    quickly = Backoff(first_s=0.001, tries=2)
+    await Session(host.home, adjust=lambda world: replace(world, forge=limited, backoff=quickly)).serve_until_idle()
+    assert await host.outcomes() == [("cancelled", "the body of #1 changed since it began")]
+    assert (len(tries), len(await notes(town, run.id))) == (2, 1)
+
+
+async def test_a_worker_that_is_about_to_end_does_not_wait_for_a_limit_and_the_next_one_tells(town: Town) -> None:
+    host = await at_work(town)
+    await rewritten(town)
+    await host.look()
+    (run,) = await host.runs()
+    limited, asked = FaultyForge(await host.home.forge(), fail={}), asyncio.Event()
+
+    async def comment(target: str, body: str) -> Any:
+        asked.set()
+        raise ForgeDown("too many requests", until=host.home.clock.now() + 3000)
+
+    limited.comment = comment  # type: ignore[method-assign, assignment]
+    session = Session(host.home, adjust=lambda world: replace(world, forge=limited))
+    serving = asyncio.create_task(session.serve(began=lambda: None))
+    async with asyncio.timeout(SOON_S):
+        await asked.wait()
+        serving.cancel()
+        await asyncio.wait((serving,))
+    assert [row.state for row in await host.runs()] != ["ended"]
+    await host.work(STORY)
+    assert await host.outcomes() == [("cancelled", "the body of #1 changed since it began")]
+    assert len(await notes(town, run.id)) == 1
+
+
+async def test_a_merge_that_was_refused_does_not_hide_that_the_issue_was_closed(town: Town) -> None:
+    host = await at_work(town, "policy.merge=auto")
+    write_story(host.stage.directory / "story.json", STORY)
+    forge = FaultyForge(await host.home.forge(), fail={("merge", 1): "auth"})
+    await Session(host.home, adjust=lambda world: replace(world, forge=forge)).serve_until_idle()
+    assert [row.state for row in await host.runs()] == ["waiting"]
+    await closed(town)
+    assert await host.look() == [("closed", "issue-1", "stopped")]
+
+
+async def test_a_pull_request_that_is_not_found_does_not_keep_us_from_looking_after_the_others(town: Town) -> None:
+    host = await at_work(town, "policy.merge=ask")
+    await host.work(STORY)
+    assert [row.state for row in await host.runs()] == ["waiting"]
+    await town.issue("resolvent")
+    forge = FaultyForge(await host.home.forge(), fail={})
+
+    async def pull_request(reference: str) -> Any:
+        raise NotFound(f"there is no {reference}")
+
+    forge.pull_request = pull_request  # type: ignore[method-assign, assignment]
+    host.home._opened["forge"] = forge
+    assert await host.look() == [("labelled", "issue-3", "taken")]
+    assert host.troubles == []

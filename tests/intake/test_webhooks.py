@@ -1,5 +1,6 @@
 """Webhooks: signed or not read, recorded once, and worked on after they were answered."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,7 +10,7 @@ import httpx
 import pytest
 from githubkit.webhooks import sign
 
-from resolvent.intake.webhooks import MAX_BODY, Webhooks
+from resolvent.intake.webhooks import MAX_BODY, PATIENCE_S, Webhooks
 
 from .scene import Host, Town
 
@@ -253,3 +254,54 @@ async def test_a_stale_delivery_stops_no_run_that_began_after_it(town: Town) -> 
         assert (await door.tell(stale, delivery=action))[0] == 202
     assert [fate for *_, fate in await host.look()] == ["nothing", "nothing", "nothing"]
     assert not (await host.runs())[0].cancelling
+
+
+class Sender:
+    """Whoever sends the beginning of a body and then nothing."""
+
+    def __init__(self, webhooks: Webhooks, *, first: bytes = b"") -> None:
+        self.status = 0
+        self.waiting = asyncio.Event()
+        self._parts = [first] if first else []
+        self.task = asyncio.create_task(self._send(webhooks))
+
+    async def _send(self, webhooks: Webhooks) -> None:
+        scope = {"type": "http", "path": "/webhook", "method": "POST", "headers": []}
+        await webhooks(scope, self._receive, self._answer)
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._parts:
+            return {"type": "http.request", "body": self._parts.pop(), "more_body": True}
+        self.waiting.set()
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    async def _answer(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+
+
+async def test_bodies_that_do_not_come_keep_nobody_out_and_are_given_up(town: Town) -> None:
+    host = await town.host()
+    webhooks = Webhooks((await host.intake()).desk, secret=SECRET)
+    slow = [Sender(webhooks) for _ in range(100)]
+    for one in slow:
+        await one.waiting.wait()
+    async with asyncio.timeout(PATIENCE_S / 2):
+        assert await Door(host, webhooks).tell(about()) == (202, "accepted")
+    for one in slow:
+        one.task.cancel()
+    hasty = Webhooks((await host.intake()).desk, secret=SECRET, patience_s=0.01)
+    late = Sender(hasty, first=b"{")
+    await late.task
+    assert (late.status, PATIENCE_S) == (408, 10.0)
+
+
+async def test_of_too_much_at_once_the_largest_gives_way(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resolvent.intake.webhooks.MAX_COMING", 3600)
+    host = await town.host()
+    webhooks = Webhooks((await host.intake()).desk, secret=SECRET)
+    large, small = Sender(webhooks, first=b" " * 2500), Sender(webhooks, first=b" " * 1000)
+    await asyncio.gather(large.waiting.wait(), small.waiting.wait())
+    assert await Door(host, webhooks).tell(about()) == (202, "accepted")
+    await large.task
+    assert (large.status, small.task.done()) == (408, False)
+    small.task.cancel()

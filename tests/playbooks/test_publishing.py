@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from resolvent.domain.change import Change
 from resolvent.domain.subject import MergeMethod, PullRequest
-from resolvent.engine.world import World
+from resolvent.engine.world import Backoff, World
+from resolvent.errors import ForgeDown, ForgeRefused
 from resolvent.ports import Forge
 from resolvent.testing.stage import Stage
 
@@ -63,14 +65,18 @@ async def test_a_merge_by_any_method_lands_the_judged_tree_and_may_remove_the_he
     assert await hub.head_of(pull.head) is None
 
 
-class Liar:
-    """A forge that says it merged, and did not; everything else is left to the real one."""
+class Other:
+    """A forge that is the real one in everything but what a test says."""
 
     def __init__(self, forge: Forge) -> None:
         self._forge = forge
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._forge, name)
+
+
+class Liar(Other):
+    """Says it merged, and did not."""
 
     async def merge(self, pull: PullRequest, *, expect: Change, method: MergeMethod = "merge") -> PullRequest:
         tip = await self._forge.head_of(pull.base)
@@ -107,3 +113,54 @@ async def test_a_second_pull_request_in_our_name_is_closed_with_a_note(stage: St
     assert states == {mine: "open", stray.number: "closed", other.number: "open"}
     (note,) = await stage.comments(stray.key)
     assert f"#{mine} is the pull request of this issue" in note.body
+
+
+class Lagging(Other):
+    """Opens a pull request, loses the answer, and does not list it for a while."""
+
+    lag = 3
+
+    async def open_pull_request(self, **asked: Any) -> PullRequest:
+        opened = await self._forge.open_pull_request(**asked)
+        if self.lag == 3:
+            self.lag -= 1
+            raise ForgeDown("the answer got lost")
+        return opened
+
+    async def pull_requests(self, **asked: Any) -> tuple[PullRequest, ...]:
+        if 0 < self.lag < 3:
+            self.lag -= 1
+            return ()
+        return await self._forge.pull_requests(**asked)
+
+
+@pytest.mark.spec("F7")
+async def test_a_pull_request_whose_answer_was_lost_is_found_though_it_is_not_listed_yet(stage: Stage) -> None:
+    run = await stage.submit()
+    played = await stage.go_on(
+        run,
+        scenes=STORY,
+        adjust=lambda world: replace(world, forge=Lagging(world.forge), backoff=Backoff(first_s=0.01)),  # type: ignore[arg-type]
+    )
+    assert played.outcome == "proven"
+    assert len(await pulls(stage)) == 1
+
+
+class Keeping(Other):
+    """Lets nobody remove a branch."""
+
+    async def delete_branch(self, branch: str, *, expect: str) -> None:
+        raise ForgeRefused("a rule forbids it")
+
+
+async def test_a_head_that_cannot_be_removed_is_no_reason_not_to_be_merged(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.merge=auto", "policy.delete_branch=true")
+    run = await stage.submit()
+    played = await stage.go_on(
+        run,
+        scenes=STORY,
+        adjust=lambda world: replace(world, forge=Keeping(world.forge)),  # type: ignore[arg-type]
+    )
+    assert played.outcome == "merged"
+    (merging,) = [step for step in await (await stage.app.home.journal()).steps(run) if step.verb == "merge"]
+    assert "its head stays: a rule forbids it" in merging.summary

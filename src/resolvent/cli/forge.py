@@ -25,7 +25,8 @@ app = typer.Typer(
     invoke_without_command=True,
     callback=help_when_bare,
 )
-REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
+# Logins that an enterprise manages end in `_` and its short name.
+REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,38}/[A-Za-z0-9._-]{1,100}")
 
 
 @app.command("serve")
@@ -58,6 +59,7 @@ def serve(
 async def _serve(directory: Path | None, kept: Path | None, named: tuple[int, str], *, json: bool) -> None:
     import asyncio
 
+    from resolvent.cli.forge_environment import credential_helper
     from resolvent.cli.terminal import stdout
     from resolvent.cli.words import emit
 
@@ -72,10 +74,11 @@ async def _serve(directory: Path | None, kept: Path | None, named: tuple[int, st
         tokens = [await kept_token(hub, hub.owner, "admin"), await kept_token(hub, "resolvent", "write")]
         async with serving(hub, port=port, proxy_port=port + 1 if 0 < port < 65535 else 0) as served:
             ended = _until_interrupted(asyncio.get_running_loop())
+            helper = await asyncio.to_thread(credential_helper, served)
             if json:
-                emit(_document(served, tokens), lines=True)
+                emit(_document(served, tokens, helper), lines=True)
             else:
-                stdout().say(*_lines(served, tokens))
+                stdout().say(*_lines(served, tokens, helper))
                 # Whoever started us by a pipe waits for these lines.
                 sys.stdout.flush()
             await ended.wait()
@@ -98,6 +101,8 @@ async def _hub(directory: Path | None, kept: Path | None, repo: str) -> "AsyncIt
         return
     async with opened(directory) as opened_app:
         home = opened_app.home
+        if home.settings.forge.kind != "local":
+            raise _elsewhere(repo or home.settings.forge.repo, home.state / "served")
         # What the checkout holds is what people expect to clone.
         await (await home.local_forge()).sync(home.repository)
         owner, name = (repo or f"{_login()}/{_named(home.repository.resolve().name)}").split("/")
@@ -106,6 +111,13 @@ async def _hub(directory: Path | None, kept: Path | None, repo: str) -> "AsyncIt
             yield await Hub.over(store, home.state / "forge", owner=owner, name=name, clock=home.clock)
         finally:
             await store.close()
+
+
+def _elsewhere(repo: str, fresh: Path) -> UsageError:
+    return UsageError(
+        f"the issues of this repository are at {repo}: there is no forge of it here, but a new one can be served",
+        hint=f"resolvent forge serve --directory {quote(str(fresh))} --repo {quote(repo)}",
+    )
 
 
 def _login() -> str:
@@ -128,17 +140,9 @@ def _until_interrupted(loop: Any) -> Any:
     return ended
 
 
-def _environment(served: "Serving") -> dict[str, str]:
-    """What makes real gh and git find github.com here."""
-    return {
-        "HTTPS_PROXY": served.proxy,
-        "NO_PROXY": "localhost,127.0.0.1",
-        "SSL_CERT_FILE": str(served.ca),
-        "GIT_SSL_CAINFO": str(served.ca),
-    }
+def _document(served: "Serving", tokens: "list[KeptToken]", helper: str) -> dict[str, Any]:
+    from resolvent.cli.forge_environment import environment
 
-
-def _document(served: "Serving", tokens: "list[KeptToken]") -> dict[str, Any]:
     return {
         "repo": f"{served.hub.owner}/{served.hub.name}",
         "url": served.url,
@@ -147,30 +151,28 @@ def _document(served: "Serving", tokens: "list[KeptToken]") -> dict[str, Any]:
         "ca": str(served.ca),
         # Where they are, not what they are: this is for programs, whose output is kept.
         "token_files": {one.login: str(one.file) for one in tokens},
-        "environment": _environment(served),
+        "environment": environment(served, helper),
     }
 
 
-def _lines(served: "Serving", tokens: "list[KeptToken]") -> list[str]:
+def _lines(served: "Serving", tokens: "list[KeptToken]", helper: str) -> list[str]:
+    from resolvent.cli.forge_environment import cloning, environment, exports
     from resolvent.cli.terminal import stdout
 
     repo, ca, owner = f"{served.hub.owner}/{served.hub.name}", quote(str(served.ca)), tokens[0]
     paint, token = stdout().paint, f'"$(cat {quote(str(owner.file))})"'
     made = [f"  {one.login}: {one.token}   kept in {one.file}" for one in tokens if one.fresh]
-    exports = " ".join(f"{name}={quote(value)}" for name, value in _environment(served).items())
     return [
         paint(f"{repo} is served at {served.url}", "bold"),
         *(["", "new tokens, shown this once:", *made] if made else []),
         "",
         "as github.com, for real gh and git, in another terminal:",
-        f"  export {exports}",
+        *(f"  {line}" for line in exports(environment(served, helper))),
         f'  export GH_TOKEN={token} GH_CONFIG_DIR="$(mktemp -d)"',
-        "  export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=credential.https://github.com.helper",
-        "  export GIT_CONFIG_VALUE_0='!gh auth git-credential'",
         f"  git clone https://github.com/{repo} && cd {served.hub.name} && gh issue list",
         "",
         "directly:",
-        f"  git -c http.sslCAInfo={ca} clone {served.url}/{repo}.git",
+        f"  {cloning(served, helper)}",
         # By standard input: what is in a command line is seen by everybody on the machine.
         f"  echo user={served.hub.owner}:{token} | curl --cacert {ca} --config - {served.url}/api/v3/repos/{repo}",
         "",

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from resolvent.adapters.forges.github_place import GitHubPlace
 from resolvent.cli.place import repository
 from resolvent.cli.remotes import PUBLIC, TOKENS, Remote, github_remotes
 from resolvent.errors import ConfigError, UsageError
 from resolvent.places import environment, state_directory
 from resolvent.settings import load
+from resolvent.settings_sections import ForgeSettings
 from resolvent.wiring import Home
 
 HERE = "here"
@@ -47,17 +49,21 @@ def state_of(directory: Path | None, repo: str) -> Path:
     return state_directory(_standing(directory) or Path("/") / (repo or HERE), environ=environment())
 
 
-def source_of(settings: Sequence[str], checkout: Path | None, repo: str, *, place: Path) -> Home:
-    """The real forge, with a state of its own that goes with the copy."""
+def source_of(settings: Sequence[str], checkout: Path | None, repo: str, *, place: Path, host: str = "") -> Home:
+    """The real forge, with a state of its own that goes with the copy; UsageError when it is not at the host named."""
     environ, known = environment(), checkout or place
     if not repo:
         return _local(Home.of(known, environ=environ, overrides=settings))
     place.mkdir(mode=0o700)
     overrides = [*settings, 'forge.kind="github"', f'forge.repo="{repo}"']
-    # Only what leads there is missing in the settings of a repository that does not name it.
-    every = {one.repo.casefold(): one for one in _remotes(known)}
-    remote = every.get(repo.casefold(), Remote("", PUBLIC, repo))
     forge = load(known, environ=environ, overrides=settings).forge
+    remote = _remote(known, forge, repo, host)
+    if host and host != remote.host:
+        there = Remote("", host, repo).api or "https://api.github.com"
+        raise UsageError(
+            f"the link leads to {host}, but {repo} is configured to be at {remote.host}",
+            hint=f"if you mean the one at {host}, add: --set forge.api={there}",
+        )
     if remote.api and not forge.api:
         overrides.append(f'forge.api="{remote.api}"')
     if not forge.token and not forge.app:
@@ -66,6 +72,15 @@ def source_of(settings: Sequence[str], checkout: Path | None, repo: str, *, plac
             raise ConfigError(lacking, hint=remote.login_line)
         overrides.append(f'forge.token="${token}"')
     return Home.of(known, environ={**environ, "RESOLVENT_HOME": str(place)}, overrides=overrides)
+
+
+def _remote(known: Path, forge: ForgeSettings, repo: str, host: str) -> Remote:
+    """Where the repository is: as the settings say if they name it or its server, else as a remote does."""
+    if forge.api or (forge.kind == "github" and forge.repo.casefold() == repo.casefold()):
+        return Remote("", GitHubPlace(repo, api=forge.api).where.web.removeprefix("https://").lower(), repo)
+    # One that a person named may be known by several remotes, on more than one server.
+    every = [one for one in _remotes(known) if one.repo.casefold() == repo.casefold()]
+    return next((one for one in every if one.host == host), every[0] if every else Remote("", PUBLIC, repo))
 
 
 def _local(home: Home) -> Home:

@@ -1,5 +1,6 @@
 """Rehearse for a person: let it play, and print what would have happened."""
 
+import asyncio
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,7 @@ LIBRARIES = ("githubkit", "graphql", "hishel", "starlette", "trustme", "uvicorn"
 
 if TYPE_CHECKING:
     from resolvent.rehearsing.rehearsal import Rehearsal
-    from resolvent.rehearsing.running import Play, Rehearsed
+    from resolvent.rehearsing.running import Rehearsed
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,6 @@ class Asked:
     keep: bool
     unsafe: bool
     json: bool
-    directory: Path | None
 
 
 def _equipped() -> None:
@@ -43,38 +43,52 @@ def _equipped() -> None:
         raise ConfigError(f"a rehearsal takes more than is installed: {', '.join(lacking)}", hint=hint)
 
 
-async def rehearsed(asked: Asked, repo: str, target: str) -> int:
-    """Copy it, play it, tell it; the exit code is the run's."""
+async def rehearsed(asked: Asked, repo: str, target: str, host: str, *, directory: Path | None) -> int:
+    """Copy it, play it, tell it; the exit code is the run's. The host is that of a link; empty: as configured."""
     _equipped()
     from resolvent.rehearsing.rehearsal import fresh
-    from resolvent.rehearsing.running import Play
+    from resolvent.rehearsing.running import begun
 
-    entry, checkout = entry_point(target), checkout_of(asked.directory, repo)
+    entry, checkout = entry_point(target), checkout_of(directory, repo)
     name = plain(repo.rpartition("/")[2] or (checkout.name if checkout else HERE))
-    directory = fresh(state_of(checkout or asked.directory, repo), f"{name}-{entry.reference}")
+    place = fresh(state_of(checkout or directory, repo), f"{name}-{entry.reference}")
     try:
-        source = source_of(asked.settings, checkout, repo, place=directory / "source")
+        source = source_of(asked.settings, checkout, repo, place=place / "source", host=host)
         try:
-            rehearsal = await _copied(asked, source, entry, directory, repo or f"{HERE}/{name}")
+            rehearsal = await _copied(asked, source, entry, place, repo or f"{HERE}/{name}")
         finally:
             await source.close()
+        await _configured(asked, rehearsal, checkout)
     except BaseException:
         # Half a copy is of no use to anybody.
-        _removed(directory)
+        _removed(place)
         raise
-    _removed(directory / "source")
-    play = Play(environment(), asked.settings, quiet=asked.json, checkout=checkout)
-    return await _played(rehearsal, play, _words(rehearsal, unsafe=asked.unsafe), json=asked.json)
+    _removed(place / "source")
+    return await _played(rehearsal, begun(rehearsal), json=asked.json)
 
 
 async def _copied(asked: Asked, source: Home, entry: Entry, directory: Path, repo: str) -> "Rehearsal":
     from resolvent.rehearsing.rehearsal import Rehearsal
     from resolvent.rehearsing.running import copied
 
-    rehearsal = Rehearsal(directory, repo, "issue", 0, login="", ci=asked.ci, kept=asked.keep)
+    rehearsal = Rehearsal(directory, repo, "issue", 0, login="", ci=asked.ci, kept=asked.keep, unsafe=asked.unsafe)
     if not asked.json:
         stderr().say(f"copying #{entry.reference} of {repo}, which is only read")
     return await copied(source, entry, rehearsal, origin=origin_of(asked.origin))
+
+
+async def _configured(asked: Asked, rehearsal: "Rehearsal", checkout: Path | None) -> None:
+    """Settle what the run obeys, and say what of it a person may not expect."""
+    from resolvent.rehearsing.configuring import adopt
+
+    left = await asyncio.to_thread(adopt, rehearsal.project, checkout, asked.settings)
+    if left:
+        stderr().say(
+            one_line(f"left out what {rehearsal.repo} says in {', '.join(left)}: it is not a checkout of yours"),
+            "clone it and stand in it to use them",
+        )
+    if asked.unsafe:
+        stderr().say("warning: with --unsafe agents and checks reach all that you do, the real forge too")
 
 
 def _removed(directory: Path) -> None:
@@ -86,40 +100,32 @@ def _removed(directory: Path) -> None:
         stderr().say(f"warning: {one_line(error.message)}")
 
 
-async def go_on_with(asked: Asked, id: str, choice: str) -> int:
+async def go_on_with(id: str, choice: str, *, json: bool, directory: Path | None) -> int:
     """Serve a rehearsal's forge again and go on with its run, after an answer if one is given."""
     _equipped()
-    from resolvent.app import App
     from resolvent.cli.words import person
-    from resolvent.rehearsing.leading import TOKEN
     from resolvent.rehearsing.rehearsal import taken_up
-    from resolvent.rehearsing.running import Play
+    from resolvent.rehearsing.running import onward
 
-    environ = environment()
-    rehearsal = taken_up(state_of(asked.directory, ""), id)
-    if choice:
-        there = App.at(rehearsal.project, environ={**environ, "RESOLVENT_HOME": str(rehearsal.state), TOKEN: "-"})
-        try:
-            await there.decide("last", choice, by=person())
-        finally:
-            await there.home.close()
-    return await _played(rehearsal, Play(environ, quiet=asked.json), ["watch"], json=asked.json)
+    rehearsal = taken_up(state_of(directory, ""), id)
+    words = await onward(rehearsal, environment(), by=person(), choice=choice)
+    return await _played(rehearsal, words, json=json)
 
 
-async def _played(rehearsal: "Rehearsal", play: "Play", words: list[str], *, json: bool) -> int:
-    from resolvent.rehearsing.running import played
+async def _played(rehearsal: "Rehearsal", words: list[str], *, json: bool) -> int:
+    from resolvent.rehearsing.running import Play, played
 
-    came = await played(rehearsal, play, words=words)
+    try:
+        came = await played(rehearsal, Play(environment(), quiet=json), words=words)
+    except BaseException:
+        # The copy is whole: whatever stopped us, it can be gone on with.
+        stderr().say(f"to go on: {_look(rehearsal)['go on']}")
+        raise
     if json:
         emit(_document(rehearsal, came))
     else:
         _tell(rehearsal, came)
     return came.code
-
-
-def _words(rehearsal: "Rehearsal", *, unsafe: bool) -> list[str]:
-    about = [str(rehearsal.number)] if rehearsal.kind == "issue" else ["--pr", str(rehearsal.number)]
-    return ["resolve", *about, *(["--unsafe"] if unsafe else [])]
 
 
 # --- what is told
@@ -132,7 +138,8 @@ def _look(rehearsal: "Rehearsal") -> dict[str, str]:
         "forge": f"{typed} forge serve --directory {place}/forge --repo {rehearsal.repo}",
         "change": f"RESOLVENT_HOME={place}/state {typed} diff -C {place}/project",
         "report": f"{place}/report.html",
-        "go on": f"{typed} rehearse --go-on {rehearsal.id}",
+        # By its place: a name would only be known where the person stands now.
+        "go on": f"{typed} rehearse --go-on {place}",
     }
 
 
@@ -149,6 +156,7 @@ def _document(rehearsal: "Rehearsal", came: "Rehearsed") -> dict[str, Any]:
         "run": came.document,
         "report": str(rehearsal.report) if came.document else None,
         "look": look["forge"],
+        "go_on": look["go on"] if came.to_go_on else None,
     }
 
 
@@ -157,7 +165,9 @@ def _tell(rehearsal: "Rehearsal", came: "Rehearsed") -> None:
     terminal.say("")
     if came.would:
         done = f"what {rehearsal.login} would have done on {rehearsal.repo}"
-        terminal.say(terminal.paint(f"{one_line(done)}; nothing of it was done there:", "bold"))
+        # Without walls that is more than we know.
+        none = "" if rehearsal.unsafe else "; nothing of it was done there"
+        terminal.say(terminal.paint(f"{one_line(done)}{none}:", "bold"))
         rows = [(one.what, one.where, (one.said, "dim")) for one in came.would]
         terminal.say(*terminal.table(rows, align="<<="))
     else:
@@ -165,5 +175,6 @@ def _tell(rehearsal: "Rehearsal", came: "Rehearsed") -> None:
     terminal.say("", f"the forge:  {look['forge']}")
     if came.document:
         terminal.say(f"the change: {look['change']}", f"the report: {look['report']}")
-    if came.document and came.document["decision"]:
-        terminal.say(f"next: {look['go on']} --decide {quote(came.document['decision']['choices'][0])}")
+    if came.to_go_on:
+        asks = came.document["decision"] if came.document else None
+        terminal.say(f"next: {look['go on']}" + (f" --decide {quote(asks['choices'][0])}" if asks else ""))

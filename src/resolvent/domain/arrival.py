@@ -5,6 +5,7 @@ Text from outside is read for a mention of us and the one word after it, and for
 
 import re
 from bisect import bisect_right
+from hashlib import sha256
 from typing import Literal, get_args
 
 from resolvent.domain.model import Value
@@ -16,6 +17,8 @@ Wish = Literal["resolve", "design", "stop", "unclear"]
 # answer; a run called off; or there was nothing to do.
 Fate = Literal["new", "taken", "refused", "repeated", "elsewhere", "answered", "stopped", "nothing"]
 WORDS: tuple[Wish, ...] = ("resolve", "design", "stop")
+# Written before the claim, made, about to be given back; or somebody else had it.
+HoldState = Literal["held", "claimed", "leaving", "refused"]
 BEGINNING: tuple[Kind, ...] = ("labelled", "reopened", "mentioned")
 _LADDER: tuple[Permission, ...] = get_args(Permission)
 
@@ -52,12 +55,16 @@ class Arrival(Value):
     at: float
     wish: Wish = "resolve"
     comment: Comment | None = None
+    # The digest of the title and body of the issue as it was told with this; empty where that was not told.
+    said: str = ""
     # The webhook that told it; empty when we found it ourselves.
     delivery: str = ""
     run: str = ""
     fate: Fate = "new"
     reason: str = ""
     seen_at: float = 0.0
+    # How often it could not be done for a reason that lies in itself.
+    tries: int = 0
 
     @property
     def id(self) -> str:
@@ -68,12 +75,20 @@ class Arrival(Value):
 
 
 class Hold(Value):
-    """What we claimed on the forge for a run: the subject, and the name we claimed it under."""
+    """What we claimed on the forge for a run: a subject, and the name we claimed it under."""
 
     run: str
     subject: str
     holder: str
     at: float = 0.0
+    state: HoldState = "held"
+    # So long somebody is about to begin the run, and nobody gives the claim back.
+    until: float = 0.0
+
+
+def digest(title: str, body: str) -> str:
+    """What tells one text of an issue from another, whoever shows it and however the lines end."""
+    return sha256("\n\n".join((title, body)).replace("\r\n", "\n").encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def counts(login: str, *, bot: bool, own: str, rules: Rules) -> bool:

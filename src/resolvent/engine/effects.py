@@ -6,9 +6,10 @@ from typing import Any
 from resolvent.domain.change import Change
 from resolvent.domain.record import EffectRow, Frozen
 from resolvent.domain.subject import Comment, Issue, PullRequest
+from resolvent.engine.claiming import claim_published
 from resolvent.engine.requests import Request
 from resolvent.engine.world import World
-from resolvent.errors import ForgeRefused, HeadMoved
+from resolvent.errors import ForgeDown, ForgeRefused, HeadMoved
 
 Written = dict[str, Any]
 
@@ -89,35 +90,42 @@ async def publish(world: World, frozen: Frozen, request: Request) -> dict[str, A
 
     async def look() -> Written | None:
         there[:] = [await world.forge.head_of(head)]
-        return await proposed() if there == [change.commit] else None
-
-    async def proposed() -> Written | None:
-        trusted = await world.forge.trusted()
-        for pull in await world.forge.pull_requests(head=head):
-            ours = pull.author in trusted or pull.number == request.inputs["number"]
-            if pull.state == "open" and ours:
-                # A forge may know of the branch before its pull request does.
-                return _published(pull.model_copy(update={"head_commit": change.commit}))
-        return None
+        return await _proposed(world, request) if there == [change.commit] else None
 
     async def write() -> Written:
         if there != [change.commit]:
             await world.forge.push(change, source=world.repository.path, head=head, expect=expect)
-        continued = await proposed()
-        if continued is not None:
-            return continued
-        body = f"{request.inputs['body']}\n\n{marker(request)}"
-        opened = await world.forge.open_pull_request(
-            head=head,
-            base=frozen.base_branch,
-            title=str(request.inputs["title"]),
-            body=body,
-            draft=frozen.policy.draft,
-        )
-        return _published(opened)
+        return await _proposed(world, request) or await _opened(world, frozen, request)
 
     written = await _once(world, request, head, look=look, write=write)
+    await claim_published(world, request.run, f"pr-{written['pull_request']['number']}")
     return written if request.inputs["number"] else await _introduced(world, frozen, written)
+
+
+async def _proposed(world: World, request: Request) -> Written | None:
+    """The open pull request of the head that was just moved, when it is ours or the one that was given."""
+    trusted = await world.forge.trusted()
+    for pull in await world.forge.pull_requests(head=str(request.inputs["head"])):
+        ours = pull.author in trusted or pull.number == request.inputs["number"]
+        if pull.state == "open" and ours:
+            # A forge may know of the branch before its pull request does.
+            return _published(pull.model_copy(update={"head_commit": request.inputs["change"]["commit"]}))
+    return None
+
+
+async def _opened(world: World, frozen: Frozen, request: Request) -> Written:
+    asked = {name: str(request.inputs[name]) for name in ("head", "title", "body")}
+    asked["body"] += f"\n\n{marker(request)}"
+    try:
+        return _published(
+            await world.forge.open_pull_request(**asked, base=frozen.base_branch, draft=frozen.policy.draft)
+        )
+    except ForgeRefused as error:
+        # It is there already: a listing may lag behind the write whose answer got lost.
+        found = await _proposed(world, request) if "number" in error.details else None
+        if found is None:
+            raise
+        return found
 
 
 async def _introduced(world: World, frozen: Frozen, written: Written) -> Written:
@@ -155,8 +163,15 @@ async def merge(world: World, frozen: Frozen, request: Request) -> dict[str, Any
         return _published(merged)
 
     written = await _once(world, request, f"pr-{number}", look=look, write=write)
-    if frozen.policy.delete_branch:
+    return await _tidied(world, written, expect) if frozen.policy.delete_branch else written
+
+
+async def _tidied(world: World, written: Written, expect: Change) -> Written:
+    """The head of what was merged is removed, where nobody moved it and nothing forbids that: merged is merged."""
+    try:
         await world.forge.delete_branch(written["pull_request"]["head"], expect=expect.commit)
+    except (ForgeRefused, HeadMoved) as error:
+        return written | {"summary": f"{written['summary']}; its head stays: {error.message}"}
     return written
 
 
@@ -169,7 +184,9 @@ async def _landed(world: World, frozen: Frozen, pull: PullRequest, expect: Chang
     known = await world.repository.merge_base(before, expect) == expect
     # Where it was replayed commit by commit, or was on the base already, nothing of it may be missing in the last one.
     onto = merged if known or frozen.policy.merge_method == "rebase" else before
-    if not there or await world.repository.merged(expect, onto=onto) != merged.tree:
+    if not there:
+        raise ForgeDown(f"{pull.url} is merged as {pull.merge_commit[:10]}, and {pull.base} does not show it yet")
+    if await world.repository.merged(expect, onto=onto) != merged.tree:
         raise ForgeRefused(
             f"{pull.url} is merged as {pull.merge_commit[:10]}, but {pull.base} does not hold {expect} as judged",
             hint=f"git log {pull.base}",

@@ -10,10 +10,9 @@ from resolvent.domain.events import StepFinished, StepStarted
 from resolvent.domain.record import Frozen, StepRow
 from resolvent.engine import checking, conversation, effects, observing
 from resolvent.engine.requests import Request, dump_error, revive
+from resolvent.engine.waiting import told_to_wait
 from resolvent.engine.world import World
 from resolvent.errors import AgentBusy, ResolventError, StepFailed, StoreBusy, Unavailable
-
-LONGEST_WAIT_S = 3700.0
 
 Work = Callable[[World, Frozen, Request], Awaitable[dict[str, Any]]]
 
@@ -101,20 +100,9 @@ async def _patiently(world: World, frozen: Frozen, request: Request) -> dict[str
         except Unavailable as error:
             if delay is None:
                 raise
-            pause = max(delay, _told_to_wait(world, error))
+            pause = max(delay, told_to_wait(world, error))
         await asyncio.sleep(pause)
     raise AssertionError("the last try returns or raises")
-
-
-def _told_to_wait(world: World, error: Unavailable) -> float:
-    """How long a forge that limits us wants to be left alone; one that wants more than an hour is a person's affair."""
-    until = error.details.get("until")
-    if not isinstance(until, int | float):
-        return 0.0
-    wait = until - world.clock.now()
-    if wait > LONGEST_WAIT_S:
-        raise error
-    return max(0.0, wait)
 
 
 async def _record(world: World, request: Request, row: StepRow, result: dict[str, Any]) -> None:

@@ -77,7 +77,9 @@ class Play:
         except (Cancelled, asyncio.CancelledError):
             if not self._run.cancelled:
                 raise
-            return await called_off(self._world, self._row.id)
+            ending = await called_off(self._world, self._row.id)
+            # This process is about to end; the next one takes the run up right here.
+            return ending or await asyncio.get_running_loop().create_future()
         except StoreBusy:
             raise
         except UsageError as error:

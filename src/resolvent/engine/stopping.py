@@ -1,19 +1,24 @@
 """A run that is called off: why, told once where it worked; and what it held there, given back."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from resolvent.domain.neutral import line
 from resolvent.domain.outcome import CalledOff
 from resolvent.domain.record import EffectRow, RunRow
 from resolvent.domain.subject import Comment
+from resolvent.engine.waiting import told_to_wait
 from resolvent.engine.world import World, nothing
 from resolvent.errors import Bug, ResolventError, StoreBusy, Unavailable
 from resolvent.ports import Forge, Journal
 
 
-async def called_off(world: World, run: str) -> CalledOff:
-    """How a run ends that was asked to end. A reason from outside is told on its subject first, by one comment."""
+async def called_off(world: World, run: str) -> CalledOff | None:
+    """How a run ends that was asked to end. A reason from outside is told on its subject first, by one comment.
+
+    None when this process is about to end and the forge wants to be left alone: the next one tells it.
+    """
     row = await world.journal.run(run)
     reason = row.called_off.partition("\n")[0]
     if not reason:
@@ -21,7 +26,8 @@ async def called_off(world: World, run: str) -> CalledOff:
     if not row.subject.startswith(("issue-", "pr-")):
         return CalledOff(reason=reason)
     try:
-        await _patiently(world, row)
+        if not await _patiently(world, row):
+            return None
     except (StoreBusy, Bug):
         raise
     except ResolventError as error:
@@ -31,7 +37,10 @@ async def called_off(world: World, run: str) -> CalledOff:
 
 
 async def release(journal: Journal, forge: Forge, boundary: Callable[[str, str], None] = nothing) -> None:
-    """Give back what was claimed on the forge for runs that are over; what cannot be now is tried at the next end."""
+    """Give back what was claimed on the forge for runs that are over; what cannot be now is tried at the next end.
+
+    It is on the record as on its way out before, so a run that is tried again meanwhile claims under another name.
+    """
     for hold in await journal.holds_over():
         boundary("before", f"{hold.run}/release")
         try:
@@ -41,21 +50,26 @@ async def release(journal: Journal, forge: Forge, boundary: Callable[[str, str],
         except ResolventError:
             continue
         boundary("during", f"{hold.run}/release")
-        await journal.let_go(hold.run)
+        await journal.let_go(hold)
 
 
-async def _patiently(world: World, row: RunRow) -> None:
+async def _patiently(world: World, row: RunRow) -> bool:
+    """Tell it, as often and as late as the forge wants; False when this process is about to end before."""
     for delay in (*world.backoff.delays(), None):
         try:
             await _tell(world, row)
         except StoreBusy:
             raise
-        except Unavailable:
+        except Unavailable as error:
             if delay is None:
                 raise
-            await asyncio.sleep(delay)
+            pause = max(delay, told_to_wait(world, error))
         else:
-            return
+            return True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(world.draining.wait(), pause)
+            return False
+    raise AssertionError("the last try returns or raises")
 
 
 async def _tell(world: World, row: RunRow) -> None:

@@ -172,7 +172,10 @@ class Worker:
             # It is about to say how it ended, or what it waits for.
             await asyncio.wait((begun,))
         if (await self._world.journal.run(row.id)).state != "ended":
-            await end(self._world, row, await called_off(self._world, row.id))
+            ending = await called_off(self._world, row.id)
+            if ending is None:
+                return
+            await end(self._world, row, ending)
             await self._release()
 
 

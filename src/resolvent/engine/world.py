@@ -29,12 +29,12 @@ class Backoff:
     tries: int = 6
 
     @classmethod
-    def lasting(cls, seconds: float, *, most_s: float = 300.0) -> "Backoff":
+    def lasting(cls, seconds: float, *, first_s: float = 1.0, most_s: float = 300.0) -> "Backoff":
         """Pauses that grow to a few minutes, and last so long in all."""
-        first, tries, lasted = 1.0, 1, 0.0
+        tries, lasted = 1, 0.0
         while lasted < seconds:
-            lasted, tries = lasted + min(first * 2.0 ** (tries - 1), most_s), tries + 1
-        return cls(first_s=first, factor=2.0, most_s=most_s, tries=tries)
+            lasted, tries = lasted + min(first_s * 2.0 ** (tries - 1), most_s), tries + 1
+        return cls(first_s=first_s, factor=2.0, most_s=most_s, tries=tries)
 
     def delays(self) -> list[float]:
         """The pauses between the tries."""
@@ -94,6 +94,8 @@ class World:
     patience: Backoff = field(default_factory=Backoff)
     breakers: Breakers = field(default_factory=Breakers)
     boundary: Callable[[str, str], None] = nothing
+    # The name of this store among others that use the same forge; empty where there can be no others.
+    host: str = ""
     # Set once, when this process is about to end: no verb begins any more.
     draining: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -1,6 +1,7 @@
 """The rehearsal forge as one ASGI application: GitHub's REST and GraphQL, git, and what works it from behind."""
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -24,6 +25,8 @@ PREFIX = "/api/v3"
 GRAPHQL = ("/api/graphql", "/graphql")
 # These are for everybody, or their routes look at what is shown themselves: the signature of an App.
 OPEN = ("/meta", "/app", "/app/")
+# Under any other name it was somebody else's who led here: a page in a browser, whose name means this machine now.
+HOSTS = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d{1,5})?|(?:api\.)?github\.com(?::443)?", re.ASCII | re.IGNORECASE)
 
 
 def application(hub: "Hub", *, base: str, backstage: Backstage | None = None) -> ASGIApp:
@@ -51,6 +54,9 @@ class Application:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
+        if not HOSTS.fullmatch(request.headers.get("host", "")):
+            await Refusal(421, "Misdirected Request").response()(scope, receive, send)
+            return
         public = (request.url.hostname or "").lower() in ("github.com", "api.github.com")
         told = {"hub": self._hub, "backstage": self._backstage, "by": NOBODY, "scopes": ()}
         scope.setdefault("state", {}).update(told, base=PUBLIC if public else self._base)

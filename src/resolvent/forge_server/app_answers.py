@@ -61,8 +61,9 @@ class Sealing:
             if _has(Headers(scope=self.scope).get("if-none-match", ""), etag):
                 status = 304
                 self._body.clear()
-                headers.pop("content-length", None)
-                headers.pop("content-type", None)
+                # Whoever has it knows these, says HTTP; what a client kept of the pages may be older than the list.
+                for name in ("content-length", "content-type", "link"):
+                    headers.pop(name, None)
         if status != 304 and not self.free:
             self.rate.used += 1
         sealed = plain_headers() | self.rate.headers() | self.more | headers

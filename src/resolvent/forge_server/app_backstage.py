@@ -36,6 +36,10 @@ class Backstage:
     requests: list[Seen] = field(default_factory=list)
     # Former `owner/name`s, from which GitHub leads to the present one.
     formerly: set[str] = field(default_factory=set)
+    # Issues that are in another repository now: number → `owner/name#number`.
+    transferred: dict[int, str] = field(default_factory=dict)
+    # Issues are listed by cursor, and a numbered page of them is refused; otherwise all lists are by number.
+    cursors: bool = False
 
     @classmethod
     def of(cls, hub: Hub, base: str) -> "Backstage":

@@ -3,12 +3,15 @@
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resolvent.forge_server.app_answers import plain_headers
 from resolvent.forge_server.app_backstage import Backstage, Seen
-from resolvent.forge_server.door import Refusal
+from resolvent.forge_server.door import DOCUMENTATION, Refusal
 from resolvent.forge_server.faults import Fault
+
+QUICKLY = "was submitted too quickly"
 
 
 class Troubled:
@@ -48,8 +51,10 @@ class Troubled:
 
     async def _run(self, fault: Fault | None, scope: Scope, receive: Receive, send: Send) -> None:
         kind = fault.kind if fault else ""
-        if fault and kind in ("error", "secondary", "primary"):
-            await self._refusal(fault).response()(scope, receive, send)
+        if fault and kind in ("error", "secondary", "primary", "hasty", "belied"):
+            if kind == "belied":
+                await self.inner(scope, receive, _nowhere)
+            await self._answer(fault, graphql=scope["path"].endswith("/graphql"))(scope, receive, send)
         elif kind == "malformed":
             await self.inner(scope, receive, _Halving(send))
         else:
@@ -57,15 +62,28 @@ class Troubled:
                 await self.backstage.faults.hold()
             await self.inner(scope, receive, send)
 
-    def _refusal(self, fault: Fault) -> Refusal:
-        if fault.kind == "error":
-            return Refusal(fault.status, "Server Error", headers=plain_headers())
+    def _answer(self, fault: Fault, *, graphql: bool) -> Response:
+        if fault.kind in ("error", "belied"):
+            said = {"message": "Server Error", "documentation_url": DOCUMENTATION, "status": str(fault.status)}
+            return JSONResponse(said | fault.said, fault.status, headers=plain_headers())
+        refusal = self._refusal(fault, resource="graphql" if graphql else "core")
+        if not graphql:
+            return refusal.response()
+        # There only the words tell, and the headers.
+        kind = {"primary": "RATE_LIMITED", "hasty": "UNPROCESSABLE"}.get(fault.kind)
+        error = {"message": QUICKLY if fault.kind == "hasty" else refusal.message} | ({"type": kind} if kind else {})
+        return JSONResponse({"data": None, "errors": [error]}, headers=refusal.headers)
+
+    def _refusal(self, fault: Fault, *, resource: str) -> Refusal:
+        if fault.kind == "hasty":
+            wrong = {"resource": "Issue", "code": "custom", "message": QUICKLY}
+            return Refusal(422, "Validation Failed", errors=[wrong], headers=plain_headers())
         if fault.kind == "secondary":
             said = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
             return Refusal(403, said, headers=plain_headers() | {"retry-after": str(fault.retry_after)})
         # Of whoever asks, and of nobody else: it is only this answer that says so.
         rates = self.backstage.rates
-        refusal = rates.exceeded(rates.of("", "core"), status=429)
+        refusal = rates.exceeded(rates.of("", resource), status=429)
         refusal.headers |= plain_headers()
         return refusal
 

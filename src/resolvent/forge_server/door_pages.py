@@ -1,9 +1,13 @@
 """Lists in pages, with the `Link` header by which clients find the next one."""
 
+import base64
 from collections.abc import Sequence
 from typing import TypeVar
 
 from starlette.requests import Request
+
+from resolvent.forge_server.door import Refusal
+from resolvent.forge_server.holdings import Item
 
 T = TypeVar("T")
 
@@ -35,6 +39,28 @@ def links(request: Request, *, total: int) -> dict[str, str]:
         relations.append((1, "first"))
     told = (f'<{request.url.include_query_params(page=number)}>; rel="{name}"' for number, name in relations)
     return {"link": ", ".join(told)} if relations else {}
+
+
+def after_cursor(request: Request, items: Sequence[Item]) -> tuple[Sequence[Item], dict[str, str]]:
+    """The items after the one that `after` names, in order of their numbers, and the header that leads on."""
+    if "page" in request.query_params:
+        raise Refusal(422, "Pagination with the page parameter is not supported for large datasets")
+    _, size = page_of(request)
+    if cursor := request.query_params.get("after", ""):
+        # It need not be there any more: what comes after it still does.
+        at, ascending = _at(cursor), items and items[0].number < items[-1].number
+        items = [item for item in items if (item.number > at if ascending else item.number < at)]
+    if len(items) <= size:
+        return items, {}
+    after = base64.urlsafe_b64encode(f"cursor:{items[size - 1].number}".encode()).decode()
+    return items[:size], {"link": f'<{request.url.include_query_params(after=after)}>; rel="next"'}
+
+
+def _at(cursor: str) -> int:
+    try:
+        return int(base64.urlsafe_b64decode(cursor).removeprefix(b"cursor:")[:10])
+    except ValueError as error:
+        raise Refusal(422, "The cursor is invalid") from error
 
 
 def _number(request: Request, name: str, otherwise: int) -> int:

@@ -5,11 +5,11 @@ import random
 import re
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, JsonValue, field_validator
 
 from resolvent.domain.model import Value
 
-FaultKind = Literal["error", "secondary", "primary", "slow", "lost", "cut", "malformed", "duplicate"]
+FaultKind = Literal["error", "secondary", "primary", "slow", "lost", "cut", "malformed", "duplicate", "hasty", "belied"]
 
 
 class Fault(Value):
@@ -17,7 +17,8 @@ class Fault(Value):
 
     error: answered with `status` · secondary: 403 with retry-after · primary: 429 until the limit resets · slow: held
     until it is released · lost: done, but the connection is cut instead of an answer · cut: not done, and cut ·
-    malformed: done, answered with half a document · duplicate: delivered twice.
+    malformed: done, answered with half a document · duplicate: delivered twice · hasty: refused as too much content in
+    too little time · belied: done, but answered with `status` as if it were not. GraphQL tells limits with status 200.
     """
 
     kind: FaultKind
@@ -26,6 +27,8 @@ class Fault(Value):
     path: str = ""
     status: int = Field(default=502, ge=400, le=599)
     retry_after: int = Field(default=60, ge=0)
+    # What an error says beside its status: `{"message": …, "errors": […]}`.
+    said: dict[str, JsonValue] = {}
     # How often it strikes, all in all; None: always.
     times: int | None = Field(default=None, ge=0)
     # How many that match are let through first.

@@ -13,9 +13,10 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from resolvent.adapters.git import Git, environment
+from resolvent.errors import ForgeRefused
 from resolvent.forge_server.app_backstage import Backstage
-from resolvent.forge_server.door import NOBODY, Admitted, Refusal, admitted
-from resolvent.forge_server.smart_http_pushes import Push, pull_refs
+from resolvent.forge_server.door import Admitted, Refusal, admitted
+from resolvent.forge_server.smart_http_pushes import Push, pull_refs, ready
 
 if TYPE_CHECKING:
     from resolvent.forge_server.hub import Hub
@@ -54,6 +55,8 @@ class SmartHttp:
         self._hub = hub
         self._backstage = backstage
         self._git = Git(hub.forge.path)
+        # Not where temporary files are: programs often may not be run there.
+        self._hooks = hub.forge.path.parent / "hooks"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -95,9 +98,8 @@ class SmartHttp:
     async def _admitted(self, request: Request, *, pushing: bool) -> Admitted:
         challenge = {"www-authenticate": 'Basic realm="GitHub"'}
         if "authorization" not in request.headers:
-            if pushing:
-                raise _Said(401, "No anonymous write access.", challenge)
-            return Admitted(NOBODY)
+            # Also who only reads: whatever a repository holds, this machine may have other people on it.
+            raise _Said(401, "No anonymous write access." if pushing else "Requires authentication", challenge)
         try:
             who = await admitted(self._hub, request)
         except Refusal as refusal:
@@ -109,11 +111,19 @@ class SmartHttp:
                 raise _Said(403, f"Permission to {hub.owner}/{hub.name}.git denied to {who.by.login}.")
             if (await self._hub.holdings()).archived:
                 raise _Said(403, "This repository was archived so it is read-only.")
+            await self._watchful()
         return who
+
+    async def _watchful(self) -> None:
+        """Let a push begin only where a hook can look at it."""
+        try:
+            await asyncio.to_thread(ready, self._hooks)
+        except ForgeRefused as error:
+            raise _Said(500, f"{error.message}. Who serves this forge can type: {error.hint}") from error
 
     async def _push(self, request: Request, receive: Receive, send: Send, who: Admitted) -> None:
         async with Push.begun(self._hub, who) as push:
-            process = await self._started(request, push.environment(), (f"core.hooksPath={push.hooks}",))
+            process = await self._started(request, push.environment(), (f"core.hooksPath={self._hooks}",))
             await _converse(process, receive, push.retelling(send))
 
     async def _started(self, request: Request, more: dict[str, str], settings: tuple[str, ...]) -> Process:

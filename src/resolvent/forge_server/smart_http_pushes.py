@@ -1,8 +1,9 @@
 """What GitHub does around a push: it refuses refs by name and by content, and tells who listens of the rest."""
 
-import asyncio
 import contextlib
+import os
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.types import Message, Send
 
 from resolvent.adapters.git import Git
+from resolvent.errors import ForgeRefused
 from resolvent.forge_server.door import Admitted
 from resolvent.forge_server.holdings import Holdings
 
@@ -39,6 +41,8 @@ if [ "$RESOLVENT_WORKFLOWS" = refused ] && [ -n "$(printf %s "$new" | tr -d 0)" 
 fi
 printf '%s %s\\n' "$ref" "$old" >> "$RESOLVENT_MOVED"
 """
+# Read, written and run by its owner alone.
+OWNERS = 0o700
 
 
 def protected(holdings: Holdings) -> dict[str, str]:
@@ -61,10 +65,6 @@ class Push:
     refuse: Mapping[str, str] = field(default_factory=dict)
     _heard: bool = False
 
-    @property
-    def hooks(self) -> Path:
-        return self.scratch / "hooks"
-
     @classmethod
     @contextlib.asynccontextmanager
     async def begun(cls, hub: "Hub", who: Admitted) -> "AsyncIterator[Push]":
@@ -72,7 +72,6 @@ class Push:
         refuse = {} if who.by.permission == "admin" else protected(await hub.holdings())
         with tempfile.TemporaryDirectory(prefix="resolvent-push-") as scratch:
             push = cls(hub, who, Path(scratch), refuse)
-            await asyncio.to_thread(_hook, push.hooks)
             try:
                 yield push
             finally:
@@ -124,11 +123,28 @@ class Push:
         return {ref: said for ref, _, said in (line.partition(" ") for line in lines)}
 
 
-def _hook(directory: Path) -> None:
-    directory.mkdir()
-    hook = directory / "update"
-    hook.write_text(HOOK)
-    hook.chmod(0o700)
+def ready(hooks: Path) -> None:
+    """Let our hook be in that directory; ForgeRefused where it cannot be run, because git would go on without it."""
+    hook = hooks / "update"
+    try:
+        hooks.mkdir(mode=OWNERS, exist_ok=True)
+        hooks.chmod(OWNERS)
+        if not hook.exists() or hook.read_bytes() != HOOK.encode() or not os.access(hook, os.X_OK):
+            # Whole and runnable from the first moment on: another push may be looking for it.
+            scratch = hooks / f".{os.getpid()}-{threading.get_ident()}"
+            scratch.write_text(HOOK)
+            scratch.chmod(OWNERS)
+            scratch.rename(hook)
+        runs = os.access(hook, os.X_OK)
+    except OSError as error:
+        raise _idle(hook, error.strerror or "it cannot be written") from error
+    if not runs:
+        raise _idle(hook, "no program can be run there")
+
+
+def _idle(hook: Path, why: str) -> ForgeRefused:
+    told = f"no push is taken, because {hook} cannot look at it: {why}"
+    return ForgeRefused(told, hint='resolvent forge serve --directory "$HOME/forge"')
 
 
 def retold(answer: bytes, reasons: Mapping[str, str]) -> bytes:

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 
 from resolvent.adapters.journal.arrivals import StoredArrivals
 from resolvent.domain.arrival import Arrival
-from resolvent.errors import Bug, ResolventError, StoreBusy, Unavailable
+from resolvent.errors import Bug, ForgeRefused, ResolventError, StoreBusy, Unavailable
 from resolvent.intake.configured import Configuration
 from resolvent.intake.desk import Desk, nothing
 from resolvent.intake.listening import Listener, serve
 from resolvent.intake.polling import poll
-from resolvent.intake.taking import take
+from resolvent.intake.taking import OURS, take
 from resolvent.intake.webhooks import Webhooks
 from resolvent.wiring import Home
 
 # After a refusal: so long is nothing tried again, unless the forge itself says until when.
 PAUSE_S = 30.0
+LONGEST_PAUSE_S = 300.0
+# So often is one arrival tried that fails for a reason of its own; who must act on any other reason is told, and may.
+TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Intake:
         self._poll_at = 0.0
         self._again_at = 0.0
         self._later: dict[str, float] = {}
+        self._tries: dict[str, int] = {}
         self._polled = False
 
     @classmethod
@@ -106,11 +110,25 @@ class Intake:
             try:
                 await take(self.desk, arrival)
             except ResolventError as error:
-                self._later[arrival.id] = now + PAUSE_S
                 self._bear(arrival.id, error)
+                await self._put_off(arrival, error)
             else:
-                self._later.pop(arrival.id, None)
-                self._said.pop(arrival.id, None)
+                self._forget(arrival)
+
+    async def _put_off(self, arrival: Arrival, error: ResolventError) -> None:
+        """Try it later, and later each time; what will not succeed by itself is refused in the end."""
+        tries = self._tries[arrival.id] = self._tries.get(arrival.id, 0) + 1
+        if _its_own(error) and await self.desk.arrivals.tried(arrival) >= TRIES:
+            self._forget(arrival)
+            await self.desk.settle(arrival, "refused", reason=error.message)
+            return
+        factor = 1 if isinstance(error, Unavailable) else 2 ** min(tries - 1, 10)
+        self._later[arrival.id] = asyncio.get_running_loop().time() + min(PAUSE_S * factor, LONGEST_PAUSE_S)
+
+    def _forget(self, arrival: Arrival) -> None:
+        self._later.pop(arrival.id, None)
+        self._said.pop(arrival.id, None)
+        self._tries.pop(arrival.id, None)
 
     def _bear(self, about: str, error: ResolventError) -> None:
         """Tell it once, and try later: nothing is lost meanwhile."""
@@ -124,3 +142,9 @@ class Intake:
             until = error.details.get("until")
             wait = until - self.desk.home.clock.now() if isinstance(until, int | float) else 0.0
             self._again_at = asyncio.get_running_loop().time() + max(PAUSE_S, wait)
+
+
+def _its_own(error: ResolventError) -> bool:
+    """Neither the world, nor our configuration, nor our token is why."""
+    ours = isinstance(error, OURS) or (isinstance(error, ForgeRefused) and error.details.get("auth"))
+    return not ours and not isinstance(error, Unavailable)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from resolvent.domain.arrival import Arrival, Kind, Rules, wish_in
+from resolvent.domain.arrival import Arrival, Kind, Rules, digest, wish_in
 from resolvent.domain.subject import Comment
 from resolvent.intake.desk import new_run
 from resolvent.intake.polling import heard
@@ -37,6 +37,7 @@ class _Repository(_Part):
 
 class _Item(_Part):
     number: Number
+    title: Text | None = None
     body: Text = ""
     # Somebody whose account is gone is nobody.
     user: _Account | None = None
@@ -51,6 +52,11 @@ class _Item(_Part):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(label.name for label in self.labels)
+
+    @property
+    def said(self) -> str:
+        """The digest of its text, where that is told."""
+        return digest(self.title, self.body) if self.title and "body" in self.model_fields_set else ""
 
 
 class _Remark(_Part):
@@ -120,6 +126,8 @@ def _issue(told: _Issues, rules: Rules) -> Iterator[Arrival]:
             wish, author = wish_in(told.issue.body, rules.mention), told.issue.user
             if wish and author:
                 asked = {"by": author.login, "bot": author.bot, "wish": wish, "at": told.issue.created_at.timestamp()}
+                # Whoever asks in the text itself may go on writing it.
+                asked["said"] = ""
                 yield _arrival("mentioned", told).model_copy(update=asked)
 
 
@@ -136,7 +144,8 @@ def _comment(told: _Commented, rules: Rules) -> Iterator[Arrival]:
         created_at=said.created_at.timestamp(),
         updated_at=said.updated_at.timestamp(),
     )
-    yield from heard([comment], rules, bot=told.comment.user.bot)
+    for one in heard([comment], rules, bot=told.comment.user.bot):
+        yield one.model_copy(update={"said": told.issue.said})
 
 
 def _pull(told: _Pulled) -> Iterator[Arrival]:
@@ -152,5 +161,6 @@ def _arrival(kind: Kind, told: _Issues) -> Arrival:
         by=told.sender.login,
         bot=told.sender.bot,
         at=told.issue.updated_at.timestamp(),
+        said=told.issue.said,
         run=new_run(),
     )

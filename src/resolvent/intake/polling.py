@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from resolvent.domain.arrival import Arrival, Rules, wish_in
+from resolvent.domain.arrival import Arrival, Rules, digest, wish_in
 from resolvent.domain.subject import Comment, Issue
 from resolvent.errors import ConfigError
 from resolvent.intake.desk import Desk, new_run
@@ -31,8 +31,11 @@ async def poll(desk: Desk, *, all_runs: bool) -> None:
         await desk.arrivals.advance("began", began)
     issues, comments = await _issues(desk, rules, began), await _comments(desk, began)
     for issue in issues:
-        if issue.state != "open" or not rules.labels(issue.labels):
+        if not rules.labels(issue.labels):
             await desk.arrivals.unlabel(issue.key, at=issue.updated_at)
+        elif issue.state == "closed":
+            # Nobody can be asked later who opened it again, so that is no asking.
+            await desk.arrivals.labelled_before(issue.key, at=issue.updated_at)
     await desk.arrivals.record([*_seen(issues, rules, began), *heard(comments, rules)])
     desk.boundary("recorded")
     await watch(desk, None if all_runs else frozenset(issue.key for issue in issues))
@@ -43,11 +46,11 @@ async def poll(desk: Desk, *, all_runs: bool) -> None:
 
 
 async def _issues(desk: Desk, rules: Rules, began: float) -> tuple[Issue, ...]:
-    """All that changed; the first time also those that have the label since long."""
+    """All that changed; the first time also those that have the label since long, open or not."""
     forge, since = await desk.forge(), await desk.arrivals.cursor("issues")
     if since is not None:
         return await forge.issues(state="all", since=since)
-    labelled = await forge.issues(state="open", labels=(rules.label,)) if rules.label else ()
+    labelled = await forge.issues(state="all", labels=(rules.label,)) if rules.label else ()
     changed = await forge.issues(state="all", since=began)
     return tuple({issue.key: issue for issue in (*labelled, *changed)}.values())
 
@@ -66,7 +69,8 @@ async def _advance(desk: Desk, name: str, began: float, listed: Sequence[Issue] 
 def _seen(issues: Iterable[Issue], rules: Rules, began: float) -> Iterable[Arrival]:
     for issue in issues:
         if issue.state == "open" and rules.labels(issue.labels):
-            yield Arrival(kind="labelled", subject=issue.key, at=issue.updated_at, run=new_run())
+            said = digest(issue.title, issue.body)
+            yield Arrival(kind="labelled", subject=issue.key, at=issue.updated_at, said=said, run=new_run())
         wish = wish_in(issue.body, rules.mention) if issue.created_at >= began else None
         if wish:
             asked = {"by": issue.author, "at": issue.created_at, "wish": wish, "run": new_run()}

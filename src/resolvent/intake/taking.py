@@ -1,13 +1,15 @@
 """An arrival becomes a run: acknowledged, claimed, submitted. Every step may be done again, and is then done once."""
 
 from resolvent.app import Submission
-from resolvent.domain.arrival import BEGINNING, Arrival, Fate, Hold, Rules, counts, may_ask
+from resolvent.domain.arrival import BEGINNING, Arrival, Rules, counts, may_ask
 from resolvent.domain.entry import Entry
-from resolvent.domain.subject import Comment
+from resolvent.domain.subject import Comment, Reaction
+from resolvent.engine.claiming import Claims
 from resolvent.engine.stopping import release
 from resolvent.errors import (
     AgentMissing,
     ConfigError,
+    ForgeRefused,
     KeyRefused,
     NoSandbox,
     NotFound,
@@ -17,7 +19,6 @@ from resolvent.errors import (
 )
 from resolvent.intake.configured import Configured
 from resolvent.intake.desk import Desk
-from resolvent.intake.holders import holder_name
 from resolvent.intake.watching import Cause, call_off, notice
 from resolvent.intake.words import understood
 
@@ -35,8 +36,7 @@ async def take(desk: Desk, arrival: Arrival) -> Arrival:
     if not counts(arrival.by, bot=arrival.bot, own=await forge.login(), rules=rules):
         return await desk.settle(arrival, "nothing")
     if not await _allowed(desk, arrival, rules):
-        await forge.react(_place(arrival), "confused")
-        desk.boundary("reacted")
+        await acknowledge(desk, arrival, "confused")
         return await desk.settle(arrival, "refused", reason=f"{arrival.by} may not ask")
     if arrival.wish == "stop":
         return await _stop(desk, arrival)
@@ -59,9 +59,25 @@ async def _allowed(desk: Desk, arrival: Arrival, rules: Rules) -> bool:
     return may_ask(arrival.by, await (await desk.forge()).permission(arrival.by), rules)
 
 
+async def acknowledge(desk: Desk, arrival: Arrival, reaction: Reaction) -> bool:
+    """React to what asked, where that can be done; False when it is not there any more."""
+    try:
+        await (await desk.forge()).react(_place(arrival), reaction)
+    except NotFound:
+        return False
+    except ForgeRefused as error:
+        # A locked issue, or somebody who blocked us: nothing that a later try would change.
+        if error.details.get("auth"):
+            raise
+    desk.boundary("reacted")
+    return True
+
+
 async def _begin_labelled(desk: Desk, arrival: Arrival) -> Arrival:
     """As the issue is now: what told us may be old."""
     configured = await desk.configuration.now()
+    if arrival.kind == "reopened" and not await _may_reopen(desk, arrival, configured.rules):
+        return await desk.settle(arrival, "nothing", reason=f"{arrival.by} may not ask")
     try:
         issue = await (await desk.forge()).issue(arrival.subject.removeprefix("issue-"))
     except NotFound:
@@ -71,38 +87,34 @@ async def _begin_labelled(desk: Desk, arrival: Arrival) -> Arrival:
     return await _begin(desk, arrival, configured)
 
 
+async def _may_reopen(desk: Desk, arrival: Arrival, rules: Rules) -> bool:
+    """An author may open it again who could not have put the label on."""
+    own = await (await desk.forge()).login()
+    return counts(arrival.by, bot=arrival.bot, own=own, rules=rules) and await _allowed(desk, arrival, rules)
+
+
 async def _begin(desk: Desk, arrival: Arrival, configured: Configured) -> Arrival:
-    journal, forge = await desk.journal(), await desk.forge()
+    journal = await desk.journal()
     busy = await desk.arrivals.at_work(arrival.subject)
     if await _submitted(desk, arrival.run):
         return await desk.settle(arrival, "taken", reason=arrival.run)
     if busy and (await journal.run(busy)).cancelling:
         # It is about to end; whoever asked was told how to start again.
         return arrival
-    await forge.react(_place(arrival), "eyes")
-    desk.boundary("reacted")
+    if not await acknowledge(desk, arrival, "eyes"):
+        return await desk.settle(arrival, "nothing", reason="it was withdrawn")
     if busy:
         return await desk.settle(arrival, "repeated", reason=busy)
-    await release(journal, forge)
-    mine = Hold(
-        run=arrival.run,
-        subject=arrival.subject,
-        holder=holder_name(desk.home, arrival.run),
-        at=desk.home.clock.now(),
-    )
-    hold = await desk.arrivals.hold(mine)
-    desk.boundary("held")
-    holder = await forge.claim(hold.subject, hold.holder)
-    desk.boundary("claimed")
-    if holder != hold.holder:
-        own = {one.holder: one.run for one in await desk.arrivals.holds()}
-        fate: Fate = "repeated" if holder in own else "elsewhere"
-        settled = await desk.settle(arrival, fate, reason=own.get(holder, holder))
-    else:
-        settled = await _submit(desk, arrival, configured)
-    # What was claimed for a run that did not come to be is free again.
-    await release(journal, forge)
-    return settled
+    claims = Claims(journal, await desk.forge(), desk.home.clock, desk.home.host, desk.boundary)
+    try:
+        async with claims.holding(arrival.run, (arrival.subject,)):
+            return await _submit(desk, arrival, configured)
+    except SubjectTaken as taken:
+        holder, run = taken.details.get("holder"), taken.details["run"]
+        settled = await desk.settle(arrival, "elsewhere" if holder else "repeated", reason=str(holder or run))
+        # What was claimed for a run that will not come to be is free again.
+        await release(journal, claims.forge)
+        return settled
 
 
 async def _submit(desk: Desk, arrival: Arrival, configured: Configured) -> Arrival:
@@ -111,16 +123,14 @@ async def _submit(desk: Desk, arrival: Arrival, configured: Configured) -> Arriv
         entry=Entry(kind="issue" if kind == "issue" else "pull", reference=number),
         playbook="design" if arrival.wish == "design" else "resolve",
         run=arrival.run,
+        said=arrival.said if kind == "issue" else "",
     )
     try:
         await configured.app.submit(asked)
-    except OURS:
+    except (*OURS, SubjectTaken):
         raise
-    except SubjectTaken as taken:
-        return await desk.settle(arrival, "repeated", reason=str(taken.details["run"]))
     except UsageError as error:
-        await (await desk.forge()).react(_place(arrival), "confused")
-        desk.boundary("reacted")
+        await acknowledge(desk, arrival, "confused")
         return await desk.settle(arrival, "refused", reason=error.message)
     desk.boundary("submitted")
     return await desk.settle(arrival, "taken", reason=arrival.run)
@@ -139,8 +149,7 @@ async def _stop(desk: Desk, arrival: Arrival) -> Arrival:
     run = await desk.arrivals.at_work(arrival.subject)
     if not run:
         return await desk.settle(arrival, "nothing")
-    await (await desk.forge()).react(_place(arrival), "eyes")
-    desk.boundary("reacted")
+    await acknowledge(desk, arrival, "eyes")
     subject = (await (await desk.journal()).run(run)).subject
     await call_off(desk, run, Cause("mentioned", subject, f"{arrival.by} asked to stop"))
     return await desk.settle(arrival, "stopped", reason=f"{run}: {arrival.by} asked to stop")
@@ -151,10 +160,19 @@ async def _answer(desk: Desk, arrival: Arrival, rules: Rules) -> Arrival:
     forge = await desk.forge()
     marker = f"<!-- resolvent-heard:{arrival.comment.id if arrival.comment else arrival.subject} -->"
     trusted = await forge.trusted()
-    said = [one for one in await forge.comments(arrival.subject) if one.author in trusted and marker in one.body]
-    if not said:
-        await forge.comment(arrival.subject, understood(rules, marker=marker))
-        desk.boundary("answered")
+    try:
+        there = await forge.comments(arrival.subject)
+        if arrival.comment and arrival.comment.id not in (one.id for one in there):
+            return await desk.settle(arrival, "nothing", reason="it was withdrawn")
+        if not any(one.author in trusted and marker in one.body for one in there):
+            await forge.comment(arrival.subject, understood(rules, marker=marker))
+            desk.boundary("answered")
+    except NotFound:
+        return await desk.settle(arrival, "nothing", reason="it is gone")
+    except ForgeRefused as error:
+        if error.details.get("auth"):
+            raise
+        return await desk.settle(arrival, "refused", reason=error.message)
     return await desk.settle(arrival, "answered")
 
 

@@ -50,6 +50,8 @@ async def notice(desk: Desk, arrival: Arrival) -> Arrival:
 
 async def call_off(desk: Desk, run: str, cause: Cause) -> None:
     """Ask for its end; the worker ends it, and tells why where it worked."""
+    if cause.kind == "edited":
+        await desk.arrivals.spend_label(cause.subject)
     reason = stop_reason(cause.why, desk.configuration.rules, subject=cause.subject, first=cause.first)
     await (await desk.journal()).ask_to_cancel(run, reason=reason)
     desk.boundary("called off")
@@ -59,9 +61,18 @@ async def _cause(desk: Desk, row: RunRow, *, issue: bool) -> Cause | None:
     """The first reason there is now: what told us of a change may be older than what the run began with."""
     effects = await (await desk.journal()).effects(row.id)
     # It is merged by the run itself, which closes the issue as well.
-    if any(effect.kind == "merge" for effect in effects):
+    if await _merges(desk, row, effects):
         return None
     return (await _issue_cause(desk, row, effects) if issue else None) or await _pull_cause(desk, row, effects)
+
+
+async def _merges(desk: Desk, row: RunRow, effects: tuple[EffectRow, ...]) -> bool:
+    """It merged, or is about to right now; a merge that was refused is neither."""
+    merges = {effect.id: effect.state for effect in effects if effect.kind == "merge"}
+    if not merges or "done" in merges.values():
+        return bool(merges)
+    steps = await (await desk.journal()).steps(row.id)
+    return any(step.id in merges and step.state == "running" for step in steps)
 
 
 async def _issue_cause(desk: Desk, row: RunRow, effects: tuple[EffectRow, ...]) -> Cause | None:
@@ -94,7 +105,11 @@ async def _unlabelled(desk: Desk, row: RunRow, labels: tuple[str, ...]) -> bool:
 async def _pull_cause(desk: Desk, row: RunRow, effects: tuple[EffectRow, ...]) -> Cause | None:
     forge = await desk.forge()
     for pull in _pulls(row, effects):
-        now = await forge.pull_request(str(pull.number))
+        try:
+            now = await forge.pull_request(str(pull.number))
+        except NotFound:
+            # Whatever that means, the run meets it itself; the others are looked after all the same.
+            continue
         if now.state == "closed" and not _closed_by_us(pull.key, effects):
             return Cause("closed", row.subject, f"pull request #{pull.number} was closed")
     return None
@@ -108,4 +123,4 @@ def _pulls(row: RunRow, effects: tuple[EffectRow, ...]) -> list[PullRequest]:
 
 
 def _closed_by_us(subject: str, effects: tuple[EffectRow, ...]) -> bool:
-    return any(effect.kind == "turn" and effect.target == subject for effect in effects)
+    return any(effect.kind == "declare" and effect.target == subject for effect in effects)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from resolvent.domain.arrival import Arrival, Fate, Hold
+from resolvent.domain.arrival import Arrival, Fate
 
 
 class Arrivals(Protocol):
@@ -21,11 +21,20 @@ class Arrivals(Protocol):
     async def settle(self, arrival: Arrival, fate: Fate, *, reason: str = "") -> Arrival:
         """Say what became of it; the first word stays."""
 
+    async def tried(self, arrival: Arrival) -> int:
+        """It could not be done once more; how often that was so."""
+
     async def cause(self, run: str) -> Arrival | None:
         """What a run came of."""
 
     async def unlabel(self, subject: str, *, at: float) -> None:
-        """It has not the label, or is closed: having it again is news."""
+        """It has not the label: having it again is news."""
+
+    async def labelled_before(self, subject: str, *, at: float) -> None:
+        """It has the label and is closed, so it asks for nothing: having it still when it is open again is no news."""
+
+    async def spend_label(self, subject: str) -> None:
+        """The text changed that its label stood for: only a label that is put on anew begins another run."""
 
     async def at_work(self, subject: str) -> str:
         """The active run here that holds the subject; empty when none does."""
@@ -35,9 +44,3 @@ class Arrivals(Protocol):
 
     async def advance(self, name: str, instant: float) -> None:
         """It was read up to there; never back."""
-
-    async def hold(self, hold: Hold) -> Hold:
-        """About to be claimed on the forge for a run; what was written first for that run stays, and is returned."""
-
-    async def holds(self) -> tuple[Hold, ...]:
-        """What we claimed on the forge and did not give back."""

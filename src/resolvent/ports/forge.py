@@ -141,6 +141,9 @@ class Forge(Protocol):
     async def claim(self, subject: str, holder: str) -> str:
         """Who holds the subject now: `holder` if nobody did. Atomic; a holder's own claim stays its own."""
 
+    async def holder(self, subject: str) -> str:
+        """Who holds the subject; empty when nobody does. Nothing is changed by looking."""
+
     async def release(self, subject: str, holder: str) -> None:
         """Give a claim back; one that is not the holder's stays."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from resolvent.domain.arrival import Hold
+from resolvent.domain.arrival import Hold, HoldState
 from resolvent.domain.change import Evidence
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
@@ -47,11 +47,29 @@ class Journal(Protocol):
     async def ask_to_cancel(self, run: str, *, reason: str = "") -> None:
         """A worker is to end it. The first reason stays: its first line is the outcome's, all of it is told there."""
 
-    async def holds_over(self) -> tuple[Hold, ...]:
-        """What was claimed on the forge for runs that have ended, or that never came to be."""
+    async def hold(self, hold: Hold) -> Hold | None:
+        """About to be claimed on the forge. What the run holds of that subject already stays, and is returned.
 
-    async def let_go(self, run: str) -> None:
-        """That claim was given back."""
+        None when a hold of that very name is about to be given back: hold it under another.
+        """
+
+    async def mark_hold(self, hold: Hold, state: HoldState) -> None:
+        """What became of the claim."""
+
+    async def settle_holds(self, run: str) -> None:
+        """Nobody is about to begin the run any more: it is there now, or will not be."""
+
+    async def holds(self, run: str = "") -> tuple[Hold, ...]:
+        """What we claimed on the forge and did not give back, for one run or for all."""
+
+    async def holds_refused(self) -> tuple[Hold, ...]:
+        """What we could not claim because somebody else had it; the last of each subject."""
+
+    async def holds_over(self) -> tuple[Hold, ...]:
+        """What was claimed for runs that have ended, or never came to be: from now on to be given back, for certain."""
+
+    async def let_go(self, hold: Hold) -> None:
+        """That claim was given back, or never made."""
 
     async def delete_run(self, run: str) -> None:
         """Retention: remove an ended run whole."""

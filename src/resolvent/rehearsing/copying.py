@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from resolvent.adapters.forges.local_git import branch_ref
 from resolvent.adapters.git import environment
 from resolvent.adapters.journal.store import Connection
-from resolvent.domain.subject import Issue, PullRequest, RequiredCheck
-from resolvent.errors import GitError, NotFound, UsageError
+from resolvent.domain.subject import Issue, Permission, PullRequest, RequiredCheck
+from resolvent.errors import ForgeRefused, GitError, NotFound, UsageError
 from resolvent.forge_server.holdings import Account
 from resolvent.forge_server.hub import Hub, Proposal
 from resolvent.ports import Forge
@@ -47,13 +48,15 @@ class Copying:
     async def copy(self, subject: Subject) -> None:
         """Bring the default branch, the subject, and what a run would look for beside it."""
         self.login = await self.source.login()
+        # Before anybody is met who wrote something: these two are needed here, whatever they may there.
+        await self._account(self.hub.owner, at_least="admin")
+        await self._account(self.login, at_least="write")
         branch = await self.source.default_branch()
         base = await self._branch(branch)
         await self.hub.git("symbolic-ref", "HEAD", branch_ref(branch))
         items: dict[int, Subject] = {item.number: item for item in await self._belonging(subject) if item.number}
         for number in sorted(items):
             await self._item(items[number])
-        await self._account(self.login, at_least="write")
         await self._required(base)
 
     async def _belonging(self, subject: Subject) -> list[Subject]:
@@ -112,7 +115,7 @@ class Copying:
         else:
             await self._pull(item, author)
         await self.hub.tables.change(lambda connection, at: connection.write(_LET_GO))
-        owner = await self._account(self.hub.owner, at_least="admin")
+        owner = await self._account(self.hub.owner)
         await self.hub.label(owner, item.number, add=item.labels)
         for comment in await self.source.comments(item.key):
             self.then.at = comment.created_at
@@ -128,16 +131,25 @@ class Copying:
         said = {name: getattr(pull, name) for name in ("head", "base", "title", "body", "draft")}
         await self.hub.open_pull(author, Proposal(**said))
 
-    async def _account(self, login: str, *, at_least: str = "") -> Account:
+    async def _account(self, login: str, *, at_least: Permission | None = None) -> Account:
         """Somebody with the rights they have on the real forge; who is gone there is `ghost`, as on GitHub."""
         login = login or "ghost"
         if login not in self._known:
-            may = await self.source.permission(login) if login != "ghost" else "none"
-            # Everybody may read what is rehearsed, or what they wrote could not be there.
-            rights = at_least or ("read" if may == "none" else may)
-            kind = "Bot" if login.endswith("[bot]") else "User"
-            self._known[login] = await self.hub.account(login, kind=kind, permission=rights)  # type: ignore[arg-type]
+            rights = at_least or await self._rights(login)
+            kind: Literal["Bot", "User"] = "Bot" if login.endswith("[bot]") else "User"
+            self._known[login] = await self.hub.account(login, kind=kind, permission=rights)
         return self._known[login]
+
+    async def _rights(self, login: str) -> Permission:
+        """What somebody may do; everybody may read what is rehearsed, or what they wrote could not be there."""
+        if login == "ghost":
+            return "read"
+        try:
+            may = await self.source.permission(login)
+        except ForgeRefused:
+            # Only who may push there is told what others may.
+            return "read"
+        return "read" if may == "none" else may
 
     # --- checks
 

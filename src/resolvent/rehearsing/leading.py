@@ -1,38 +1,64 @@
-"""Where a rehearsed run is led: its configuration and its environment, with nothing of the real forge in them."""
+"""Where a rehearsed run is led, and as whom: settings and variables with nothing of the real forge in them."""
 
-import json
-import shutil
-import tomllib
+import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from resolvent.engine.prompts import OVERRIDES
-from resolvent.errors import ConfigError
+from resolvent.forge_server.holdings import Account
+from resolvent.forge_server.hub import Hub
 from resolvent.rehearsing.rehearsal import Rehearsal
 from resolvent.settings_sections import FORGE_TOKENS
 
 TOKEN = "RESOLVENT_REHEARSAL_TOKEN"
-FILES = ("resolvent.toml", "resolvent.local.toml")
 # How soon a run looks whether CI is done: here it is at once.
 POLL_S = 0.2
+_KEY_BITS = 2048
 
 
-def led(rehearsal: Rehearsal, url: str, ca: Path) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Identity:
+    """How a run is known on the rehearsal forge: what its settings say of that, and the secret they name."""
+
+    secret: str = field(repr=False)
+    token: str = f"${TOKEN}"
+    app: str = ""
+    installation: int = 0
+    private_key: str = ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Each of them said: whatever else the real forge was reached by is not reached for."""
+        return {name: getattr(self, name) for name in ("token", "app", "installation", "private_key")}
+
+
+async def identity(hub: Hub, account: Account) -> Identity:
+    """An identity for this one time: a token, or for an App, which no token is, a key of its own."""
+    if account.kind != "Bot":
+        return Identity(await hub.token(account.login))
+    from resolvent.forge_server.rest.apps import register
+
+    private, public = await asyncio.to_thread(_keys)
+    slug = account.login.removesuffix("[bot]")
+    app = await register(hub, slug, public_key=public, permission=account.permission)
+    return Identity(private, token="", app=str(app.id), installation=app.installation, private_key=f"${TOKEN}")
+
+
+def _keys() -> tuple[str, str]:
+    """A private key and its public half."""
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return private.decode(), key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def led(rehearsal: Rehearsal, url: str, ca: Path, known: Identity) -> dict[str, dict[str, Any]]:
     """The settings that lead to the rehearsal forge and to no other, and keep the record apart."""
-    forge = {"kind": "github", "repo": rehearsal.repo, "api": f"{url}/api/v3", "ca": str(ca), "token": f"${TOKEN}"}
-    return {
-        # Whatever else the real one was reached by is not reached for.
-        "forge": forge | {"app": "", "installation": 0, "private_key": "", "poll": POLL_S},
-        "store": {"url": ""},
-    }
-
-
-def flags(settings: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The same for `--set`."""
-    return tuple(
-        f"{section}.{name}={_toml(value)}" for section, said in settings.items() for name, value in said.items()
-    )
+    forge = {"kind": "github", "repo": rehearsal.repo, "api": f"{url}/api/v3", "ca": str(ca), "poll": POLL_S}
+    return {"forge": forge | known.settings, "store": {"url": ""}}
 
 
 def environment(environ: Mapping[str, str], rehearsal: Rehearsal, *, token: str) -> dict[str, str]:
@@ -42,50 +68,3 @@ def environment(environ: Mapping[str, str], rehearsal: Rehearsal, *, token: str)
     spared = [kept.pop(name, "") for name in ("NO_PROXY", "no_proxy")]
     here = ",".join(filter(None, (*spared, "localhost", "127.0.0.1")))
     return kept | {"NO_PROXY": here, "no_proxy": here, "RESOLVENT_HOME": str(rehearsal.state), TOKEN: token}
-
-
-def configure(rehearsal: Rehearsal, settings: Mapping[str, Any], *, checkout: Path | None) -> None:
-    """Let the copy be configured as the person's own checkout is, if there is one, and led to the rehearsal.
-
-    Whoever types a command in the copy later is led there too.
-    """
-    project = rehearsal.project
-    if checkout is not None:
-        _take_over(checkout, project)
-    local = _read(project / FILES[1])
-    for section, said in settings.items():
-        local[section] = {**(local.get(section) or {}), **said}
-    text = "".join(f"{json.dumps(name)} = {_toml(value)}\n" for name, value in local.items())
-    (project / FILES[1]).write_text(f"# Written by `resolvent rehearse`.\n{text}", encoding="utf-8")
-    excluded = project / ".git" / "info" / "exclude"
-    excluded.parent.mkdir(exist_ok=True)
-    excluded.write_text(f"/{FILES[1]}\n", encoding="utf-8")
-
-
-def _take_over(checkout: Path, project: Path) -> None:
-    """Its settings and prompts as they are now, committed or not: a run in it would obey them as well."""
-    for name in FILES:
-        (project / name).unlink(missing_ok=True)
-        if (checkout / name).is_file():
-            shutil.copyfile(checkout / name, project / name)
-    if (checkout / OVERRIDES).is_dir():
-        shutil.rmtree(project / OVERRIDES, ignore_errors=True)
-        shutil.copytree(checkout / OVERRIDES, project / OVERRIDES)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() and not path.is_symlink() else {}
-    except (ValueError, OSError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}", hint="resolvent doctor") from error
-
-
-def _toml(value: Any) -> str:
-    """A value on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, str | bool):
-        return json.dumps(value).replace("\x7f", "\\u007f")
-    return str(value)

@@ -30,6 +30,8 @@ class Rehearsal:
     login: str
     ci: Ci = "passed"
     kept: bool = False
+    # Agents and checks run without walls, and reach what the person can.
+    unsafe: bool = False
     # Where its forge was served, so that links stay good when it is served again.
     port: int = 0
     # The variables that hold secrets of the real forge, whatever they are called: a run gets none of them.
@@ -117,12 +119,17 @@ def _kept(path: Path) -> bool:
 
 
 def taken_up(state: Path, id: str) -> Rehearsal:
-    """The rehearsal of that name; NotFound, with those there are, when there is none."""
+    """The rehearsal of that name, or in that directory; NotFound, with those there are, when there is none."""
     place = rehearsals(state)
+    if "/" in id:
+        directory = Path(id).expanduser().absolute()
+        place, id = directory.parent, directory.name
     there = sorted(path.parent.name for path in place.glob(f"*/{NOTE}"))
     if id not in there:
         named = ", ".join(there) or "none"
-        raise NotFound(f"there is no rehearsal {id[:80]!a}; there are: {named}", hint="resolvent rehearse --help")
+        raise NotFound(
+            f"there is no rehearsal {id[:80]!a}; there are: {named}", hint="resolvent rehearse --go-on DIRECTORY"
+        )
     if not hold(place / id):
         raise UsageError(
             f"{id} is being played by another process", hint=f"wait, then: resolvent rehearse --go-on {id}"

@@ -3,9 +3,9 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from resolvent.app import App
@@ -13,24 +13,26 @@ from resolvent.domain.entry import Entry
 from resolvent.domain.subject import PullRequest
 from resolvent.errors import NotFound, UsageError
 from resolvent.forge_server.hub import Hub
-from resolvent.forge_server.serving import serving
+from resolvent.forge_server.serving import Serving, serving
+from resolvent.rehearsing.configuring import configure
 from resolvent.rehearsing.copying import Copying, Subject, Then, check_out
-from resolvent.rehearsing.leading import configure, environment, flags, led
+from resolvent.rehearsing.leading import environment, identity, led
 from resolvent.rehearsing.rehearsal import Rehearsal
 from resolvent.rehearsing.telling import Would, opened, would
 from resolvent.settings import forge_variables
 from resolvent.wiring import Home
 
+# Where a run stands that has not ended, and how one ended that can be tried again.
+AT_WORK = ("queued", "running", "waiting")
+TRIED_AGAIN = ("escalated", "failed", "cancelled")
+
 
 @dataclass(frozen=True)
 class Play:
-    """How the run is played: with which variables and settings, and whether anybody reads what it prints."""
+    """How the run is played: with which variables, and whether anybody reads what it prints."""
 
     environ: Mapping[str, str]
-    overrides: Sequence[str] = ()
     quiet: bool = False
-    # The person's own checkout, if they stand in one: it is what a run would be configured by.
-    checkout: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Rehearsed:
     code: int
     document: dict[str, Any] | None
     would: list[Would]
+
+    @property
+    def to_go_on(self) -> bool:
+        """Whether there is more to come of it."""
+        return self.document is None or self.document["outcome"] in (*AT_WORK, *TRIED_AGAIN)
 
 
 async def copied(source: Home, entry: Entry, rehearsal: Rehearsal, *, origin: str = "") -> Rehearsal:
@@ -90,20 +97,46 @@ async def named(source: Home, entry: Entry) -> Subject:
 
 async def played(rehearsal: Rehearsal, play: Play, *, words: Sequence[str]) -> Rehearsed:
     """Serve its forge, and run `resolvent WORDS` there until that ends."""
-    async with opened(rehearsal) as (hub, account):
-        token = await hub.token(account.login)
-        async with serving(hub, port=rehearsal.port) as served:
-            rehearsal = replace(rehearsal, port=int(served.url.rpartition(":")[2]))
-            await asyncio.to_thread(rehearsal.save)
-            settings = led(rehearsal, served.url, served.ca)
-            await asyncio.to_thread(configure, rehearsal, settings, checkout=play.checkout)
-            environ = environment(play.environ, rehearsal, token=token)
-            # Ours come last: no setting that a person gave leads elsewhere.
-            said = (*play.overrides, *flags(settings)) if play.overrides else ()
-            sets = [word for text in said for word in ("--set", text)]
-            code = await _started([*words, "-C", str(rehearsal.project), *sets], environ, quiet=play.quiet)
-            document = await _document(rehearsal, environ)
+    async with opened(rehearsal) as (hub, account), _served(hub, rehearsal.port) as served:
+        known = await identity(hub, account)
+        rehearsal = replace(rehearsal, port=int(served.url.rpartition(":")[2]))
+        await asyncio.to_thread(rehearsal.save)
+        await asyncio.to_thread(configure, rehearsal.project, led(rehearsal, served.url, served.ca, known))
+        environ = environment(play.environ, rehearsal, token=known.secret)
+        code = await _started([*words, "-C", str(rehearsal.project)], environ, quiet=play.quiet)
+        document = await _document(rehearsal, environ)
     return Rehearsed(code, document, would(rehearsal))
+
+
+@asynccontextmanager
+async def _served(hub: Hub, port: int) -> AsyncIterator[Serving]:
+    """Where it was served before, or elsewhere when somebody else is there by now."""
+    async with AsyncExitStack() as stack:
+        try:
+            served = await stack.enter_async_context(serving(hub, port=port))
+        except UsageError:
+            served = await stack.enter_async_context(serving(hub))
+        yield served
+
+
+async def onward(rehearsal: Rehearsal, environ: Mapping[str, str], *, by: str, choice: str = "") -> list[str]:
+    """What is to be run to go on with it, once the question it asks is answered if an answer is given."""
+    app = App.at(rehearsal.project, environ=environment(environ, rehearsal, token="-"))
+    try:
+        if choice:
+            await app.decide("last", choice, by=by)
+        runs = await app.runs(limit=1)
+    finally:
+        await app.home.close()
+    if not runs:
+        return begun(rehearsal)
+    return ["retry"] if runs[0].state == "ended" and runs[0].outcome in TRIED_AGAIN else ["watch"]
+
+
+def begun(rehearsal: Rehearsal) -> list[str]:
+    """What is to be run to begin it."""
+    about = [str(rehearsal.number)] if rehearsal.kind == "issue" else ["--pr", str(rehearsal.number)]
+    return ["resolve", *about, *(["--unsafe"] if rehearsal.unsafe else [])]
 
 
 async def _started(words: Sequence[str], environ: Mapping[str, str], *, quiet: bool) -> int:

@@ -56,6 +56,7 @@ class FaultyForge:
         self.comment_at = forge.comment_at
         self.required_checks = forge.required_checks
         self.await_checks = forge.await_checks
+        self.holder = forge.holder
         self.close = forge.close
 
     def _fallible(self, name: str, write: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:

@@ -51,7 +51,8 @@ class GitHubForge:
     async def open(cls, place: GitHubPlace) -> "GitHubForge":
         """The forge; nothing is asked before the first verb. UsageError when something to ask with is missing."""
         if importlib.util.find_spec("githubkit") is None:
-            raise UsageError("GitHub needs more than is installed", hint="pip install 'resolvent[github]'")
+            hint = "pip install '.[github]'  # where you cloned Resolvent"
+            raise UsageError("GitHub needs more than is installed", hint=hint)
         if not place.token and not (place.app and place.installation and place.private_key):
             raise UsageError(
                 f"there is no token for {place.repo}",
@@ -191,6 +192,9 @@ class GitHubForge:
 
     async def claim(self, subject: str, holder: str) -> str:
         return await self._claims.claim(subject, holder, default_branch=self.default_branch)
+
+    async def holder(self, subject: str) -> str:
+        return await self._claims.holder(subject)
 
     async def release(self, subject: str, holder: str) -> None:
         await self._claims.release(subject, holder)

@@ -7,28 +7,28 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-
 from resolvent.adapters.forges.github_budget import Budget, held
+from resolvent.adapters.forges.github_models import Model, Models
 from resolvent.adapters.forges.github_place import GitHubPlace
-from resolvent.adapters.forges.github_refusals import Answer, from_graphql, refusal
+from resolvent.adapters.forges.github_refusals import Answer, from_graphql, graphql_kinds, refusal
 from resolvent.errors import ForgeDown, ForgeRefused, NotFound, ResolventError
 
 if TYPE_CHECKING:
     from resolvent.adapters.forges.github_wire import Wire
 
 Params = Mapping[str, str | int]
-# The name of a model of githubkit, or one of our own where new kinds of answers must not be a fault.
-Model = str | type[BaseModel]
 
 _TRIES = 4
 _PAGE = 100
 _MAX_PAGES = 1000
 _REDIRECTS = 3
+# What is in an address that leads on by a cursor.
+_CURSORS = frozenset(("after", "before"))
 _FAR = "GitHub led us elsewhere: "
 
 
@@ -42,7 +42,7 @@ class Api:
         self._page = page
         self._lent = ""
         self.budget = Budget(reserve=place.reserve, now=time.time)
-        self._adapters: dict[tuple[Model, bool], TypeAdapter[Any]] = {}
+        self._models = Models()
 
     @cached_property
     def _wire(self) -> "Wire":
@@ -52,23 +52,50 @@ class Api:
 
     async def get(self, model: Model, path: str, params: Params | None = None) -> Any:
         """One thing, read now; NotFound if it is not there."""
-        return self._parsed(model, await self._read(path, params))
+        return self._models.parsed(model, await self._read(path, params))
 
     async def each(
         self, model: Model, path: str, params: Params | None = None, *, within: str = ""
     ) -> AsyncGenerator[Any, None]:
         """Every thing of a listing, page by page as they are taken; `within` names the list in the answer."""
+        async with aclosing(self._pages(model, path, params, within=within)) as pages:
+            async for page, _ in pages:
+                for one in page:
+                    yield one
+
+    async def every(self, model: Model, path: str, params: Params | None = None) -> list[Any]:
+        """Every thing of a listing that things may leave while it is read: by being closed, or deleted."""
+        found: dict[int, Any] = {}
+        for _ in range(_TRIES):
+            before, moves = len(found), False
+            async for page, onward in self._pages(model, path, params):
+                found |= {one.id: one for one in page}
+                moves = moves or bool(onward and not _CURSORS & self._near(onward)[1].keys())
+            # By numbered pages, one that leaves moves all behind it up, and the first of the next page past us: those
+            # are read until nothing new is in them. A second look at the same costs nothing.
+            if not moves or len(found) == before:
+                break
+        return list(found.values())
+
+    async def _pages(
+        self, model: Model, path: str, params: Params | None, *, within: str = ""
+    ) -> AsyncGenerator[tuple[list[Any], str], None]:
+        """The pages of a listing, each with the address of the next one."""
         url, asked = path, {**(params or {}), "per_page": self._page}
-        for nth in range(1, _MAX_PAGES + 1):
+        for _ in range(_MAX_PAGES):
             answer = await self._read(url, asked)
-            found = self._parsed(model, answer, many=True, within=within)
-            for one in found:
-                yield one
+            found = self._models.parsed(model, answer, many=True, within=within)
             onward = _next_page(answer.headers.get("link", ""))
-            if not onward and len(found) < self._page:
+            if answer.kept and not onward and len(found) >= self._page:
+                # What is kept of a full last page does not tell of one that came after it, and where pages go by
+                # cursor no number can be tried.
+                answer = await self._read(url, asked, anew=True)
+                found = self._models.parsed(model, answer, many=True, within=within)
+                onward = _next_page(answer.headers.get("link", ""))
+            yield found, onward
+            if not onward:
                 return
-            # A full page that was the last one may be so no more: what is kept of it does not tell of a new one.
-            url, asked = self._near(onward) if onward else (url, {**asked, "page": nth + 1})
+            url, asked = self._near(onward)
         raise ForgeDown(f"the listing {path} does not end")
 
     async def send(self, method: str, path: str, said: Mapping[str, Any] | None = None, *, model: str = "") -> Any:
@@ -76,7 +103,7 @@ class Api:
         answer = await self._once(method, path, said=said)
         if 300 <= answer.status < 400:
             raise await self._moved()
-        return self._parsed(model, answer) if model else answer
+        return self._models.parsed(model, answer) if model else answer
 
     async def remove(self, path: str) -> None:
         """Have something gone that only ever goes once: tried again like a read, and gone already is fine."""
@@ -93,6 +120,10 @@ class Api:
         url = self.where.api.removesuffix("/v3") + "/graphql"
         answer = await (self._once("POST", url, said=said) if write else self._again("POST", url, said=said))
         errors, found = answer.said.get("errors"), answer.said.get("data")
+        if errors or not isinstance(found, dict):
+            until = self.budget.limited_graphql(answer.headers, answer.message, graphql_kinds(errors))
+            if until is not None:
+                raise held(self.clean(f"GitHub limits us ({answer.message})"), until)
         if errors:
             raise from_graphql(errors, repo=self.where.repo)
         if not isinstance(found, dict):
@@ -121,13 +152,19 @@ class Api:
 
     # --- one question
 
-    async def _read(self, url: str, params: Params | None) -> Answer:
-        """Read, and follow where a renamed repository has gone."""
+    async def _read(self, url: str, params: Params | None, *, anew: bool = False) -> Answer:
+        """Read, and follow where a renamed repository has gone; NotFound for what is another repository's by now."""
+        asked = url
         for _ in range(_REDIRECTS):
-            answer = await self._again("GET", url, params=params)
+            answer = await self._again("GET", url, params=params, anew=anew)
             if not 300 <= answer.status < 400:
                 return answer
             url, params = self._near(answer.headers.get("location", ""))
+            if not await self._ours(asked, url):
+                raise NotFound(
+                    f"{self.where.repo} has nothing at {urlsplit(asked).path}: it is in another repository now",
+                    hint=f"gh repo view {self.where.repo}",
+                )
         raise ForgeDown(f"{_FAR}round in circles")
 
     async def _again(self, method: str, url: str, **asked: Any) -> Answer:
@@ -141,11 +178,9 @@ class Api:
                 await asyncio.sleep(self._place.retry_s * 2 ** (nth - 1) * random.uniform(0.5, 1.0))
         return await self._once(method, url, read=True, **asked)
 
-    async def _once(
-        self, method: str, url: str, *, read: bool = False, params: Params | None = None, said: Any = None
-    ) -> Answer:
+    async def _once(self, method: str, url: str, *, read: bool = False, **asked: Any) -> Answer:
         self.budget.admit(_resource(url), write=not read)
-        answer = await self._wire.ask(method, url, params=params, said=said)
+        answer = await self._wire.ask(method, url, **asked)
         if answer.status < 400:
             return answer
         until = self.budget.limited(answer.status, answer.headers, answer.message)
@@ -160,11 +195,26 @@ class Api:
     async def _moved(self) -> ResolventError:
         """The error for a write to where the repository was: reads follow it, a write must be meant."""
         now = await self.get("FullRepository", self.where.path())
+        if now.full_name.casefold() == self.where.repo.casefold():
+            said = "this is in another repository now: nothing was written"
+            return ForgeRefused(
+                f"{self.where.repo}: {said}", hint=f"gh issue list --repo {self.where.repo}", moved=True
+            )
         return ForgeRefused(
             f"{self.where.repo} is called {now.full_name} now: nothing was written",
             hint=f'set forge.repo = "{now.full_name}"',
             moved=True,
         )
+
+    async def _ours(self, asked: str, there: str) -> bool:
+        """What we are led to is in our repository, whatever that is called by now; an issue may have left it."""
+        ours = self.where.path()
+        place = asked.removeprefix(self.where.api)
+        if place == ours or not place.startswith(("/repos/", "/repositories/")):
+            return True
+        now = await self.get("FullRepository", ours)
+        names = (f"/repos/{now.full_name}/".casefold(), f"/repositories/{now.id}/")
+        return f"{there.removeprefix(self.where.api)}/".casefold().startswith(names)
 
     def _near(self, url: str) -> tuple[str, dict[str, str | int]]:
         """An address GitHub named, when it is on the server we ask anyway."""
@@ -172,28 +222,6 @@ class Api:
         if (there.scheme, there.netloc) != (here.scheme, here.netloc):
             raise ForgeDown(f"{_FAR}{there.scheme}://{there.hostname or ''}")
         return f"{there.scheme}://{there.netloc}{there.path}", dict(parse_qsl(there.query, keep_blank_values=True))
-
-    # --- what it says
-
-    def _parsed(self, model: Model, answer: Answer, *, many: bool = False, within: str = "") -> Any:
-        adapter = self._adapter(model, many)
-        try:
-            if within:
-                return adapter.validate_python(answer.said.get(within))
-            return adapter.validate_json(answer.body)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in first["loc"]) or "its JSON"
-            raise ForgeDown(f"GitHub did not answer {answer.path} with sense: {field}: {first['msg']}") from None
-
-    def _adapter(self, model: Model, many: bool) -> TypeAdapter[Any]:
-        """How to parse that; building one takes longer than using it."""
-        if (model, many) not in self._adapters:
-            from githubkit_schemas.latest import models
-
-            shape: Any = getattr(models, model) if isinstance(model, str) else model
-            self._adapters[model, many] = TypeAdapter(list[shape] if many else shape)
-        return self._adapters[model, many]
 
 
 def _resource(url: str) -> str:

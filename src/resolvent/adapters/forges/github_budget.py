@@ -1,6 +1,6 @@
 """What GitHub lets us ask, and until when it wants to hear nothing. Pure but for the clock it is given."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
@@ -8,6 +8,9 @@ from resolvent.errors import ForgeDown
 
 # A secondary limit that names no time is over after a minute, GitHub says.
 _MINUTE = 60.0
+_HOUR = 3600.0
+# What GitHub says of the limit of content, which has no header and no status of its own.
+_TOO_QUICK = "submitted too quickly"
 
 
 @dataclass
@@ -26,6 +29,9 @@ class Budget:
     reserve: int
     now: Callable[[], float]
     quiet_until: float = 0.0
+    # Nothing is written until then, and how long that was from the last refusal on.
+    unwritten_until: float = 0.0
+    unwritten_s: float = 0.0
     left: dict[str, Left] = field(default_factory=dict)
 
     def hear(self, status: int, headers: Mapping[str, str]) -> None:
@@ -44,6 +50,8 @@ class Budget:
         now = self.now()
         if now < self.quiet_until:
             raise held("GitHub asked us to wait", self.quiet_until)
+        if write and now < self.unwritten_until:
+            raise held("GitHub takes no more content from us", self.unwritten_until)
         left = self.left.get(resource)
         if left is None or now >= left.until:
             return
@@ -54,15 +62,42 @@ class Budget:
 
     def limited(self, status: int, headers: Mapping[str, str], message: str) -> float | None:
         """The instant a refusal is over when it was about a limit; None for any other refusal."""
+        if status == 422 and _TOO_QUICK in message.lower():
+            return self._too_quick()
         if status not in (403, 429):
             return None
         if "retry-after" in headers or "secondary rate limit" in message.lower():
-            self.quiet_until = max(self.quiet_until, self.now() + (_number(headers.get("retry-after")) or _MINUTE))
-            return self.quiet_until
+            return self._quiet(headers)
         left = self.left.get(headers.get("x-ratelimit-resource", "core"))
         if headers.get("x-ratelimit-remaining") == "0" and left is not None:
             return left.until
         return self.now() + _MINUTE if status == 429 else None
+
+    def limited_graphql(self, headers: Mapping[str, str], message: str, kinds: Collection[str]) -> float | None:
+        """The same of an answer of GraphQL, whose status is 200: only its words and the kinds of its errors tell."""
+        if _TOO_QUICK in message.lower():
+            return self._too_quick()
+        if "secondary rate limit" in message.lower():
+            return self._quiet(headers)
+        if "RATE_LIMITED" not in kinds:
+            return None
+        left = self.left.get("graphql")
+        if left is None or left.remaining > 0 or left.until <= self.now():
+            # It said nothing of when that is over, and whoever asks next shall not find that out again.
+            left = self.left["graphql"] = Left(0, 0, self.now() + (_number(headers.get("retry-after")) or _MINUTE))
+        return left.until
+
+    def _quiet(self, headers: Mapping[str, str]) -> float:
+        self.quiet_until = max(self.quiet_until, self.now() + (_number(headers.get("retry-after")) or _MINUTE))
+        return self.quiet_until
+
+    def _too_quick(self) -> float:
+        # Nobody says how long it lasts, it may be an hour: who is refused again soon after waits twice as long.
+        now = self.now()
+        again = now < self.unwritten_until + _HOUR
+        self.unwritten_s = min(2 * self.unwritten_s, _HOUR) if again else _MINUTE
+        self.unwritten_until = now + self.unwritten_s
+        return self.unwritten_until
 
     def _asked_to_wait(self, status: int, headers: Mapping[str, str]) -> float | None:
         # Of a server that is down it says when to try again; that is for the one who asked, not for everybody.

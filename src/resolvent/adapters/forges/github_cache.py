@@ -16,6 +16,8 @@ import httpx
 
 MAX_BYTES = 64 << 20
 MAX_ANSWER = 4 << 20
+# Of a response: its body is what was kept. A header of a request, which is not sent: what is kept shall not be taken.
+KEPT, ANEW = "kept", "x-resolvent-anew"
 _KEPT_HEADERS = ("content-type", "etag", "link")
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (asked TEXT PRIMARY KEY, etag TEXT NOT NULL, headers TEXT NOT NULL,
@@ -105,7 +107,8 @@ class Revalidating(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         asked = f"{request.url} {request.headers.get('accept', '')}" if request.method == "GET" else ""
-        kept = self._answers.find(asked) if asked else None
+        anew = request.headers.pop(ANEW, "")
+        kept = self._answers.find(asked) if asked and not anew else None
         if kept:
             request.headers["If-None-Match"] = kept[0]
         answer = await self._wire.handle_async_request(request)
@@ -113,7 +116,8 @@ class Revalidating(httpx.AsyncBaseTransport):
         if kept and answer.status_code == httpx.codes.NOT_MODIFIED:
             await answer.aread()
             self._answers.used(asked)
-            return httpx.Response(200, headers=_whole(answer.headers, kept[1]), content=kept[2])
+            whole = _whole(answer.headers, kept[1])
+            return httpx.Response(200, headers=whole, content=kept[2], extensions={KEPT: True})
         fresh = answer.status_code == httpx.codes.OK and "etag" in answer.headers
         if not asked or not fresh or "json" not in answer.headers.get("content-type", ""):
             return answer

@@ -5,13 +5,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from resolvent.adapters.forges.github_api import Api
-from resolvent.adapters.forges.github_ci import JOB, Job, Parameters, Rule, Run, Word, app_of, run_word
+from resolvent.adapters.forges.github_ci import JOB, Job, Names, Parameters, Rule, Run, Word, app_of, counted
 from resolvent.adapters.forges.github_place import plain_log
 from resolvent.domain.subject import RequiredCheck
 from resolvent.errors import ForgeRefused, NotFound
-
-# The required names, each with the App that must report it, if one must.
-Names = dict[str, int | None]
 
 LOG_CHARACTERS = 64 << 10
 _KEPT_LOGS = 32
@@ -65,7 +62,8 @@ class Checks:
     async def rerun(self, check: RequiredCheck, *, branch: str) -> None:
         """Ask for one more run, and wait until GitHub shows it."""
         required = await self._names(branch)
-        word = (await self._words(check.commit, {**required, check.name: None})).get(check.name)
+        asked: Names = {check.name: required.get(check.name, frozenset())}
+        word = (await self._words(check.commit, asked)).get(check.name)
         if word is None and check.name not in required:
             raise NotFound(f"no check of {self._where.repo} is called {check.name!r}", hint="gh pr checks")
         if word is None:
@@ -81,12 +79,12 @@ class Checks:
                 raise ForgeRefused(
                     f"{check.name} cannot be run again by us: {error.message}", hint=word.url, **error.details
                 ) from error
-        await self._shown(check, word.run)
+        await self._shown(check.commit, asked, word.run)
 
-    async def _shown(self, check: RequiredCheck, before: Run) -> None:
+    async def _shown(self, commit: str, asked: Names, before: Run) -> None:
         """GitHub takes a while to show what was asked for; until then the old word would be read as the new one."""
         for _ in range(_SHOWN):
-            word = (await self._words(check.commit, {check.name: None})).get(check.name)
+            word = next(iter((await self._words(commit, asked)).values()), None)
             if word is None or word.run is None or word.state == "pending" or word.run.id != before.id:
                 return
             await asyncio.sleep(min(self._poll_s, 1.0))
@@ -110,13 +108,16 @@ class Checks:
         said = await self._api.get("BranchWithProtection", self._where.path("branches", *parts))
         names: Names = {}
         classic = said.protection.required_status_checks
-        if classic:
-            names |= dict.fromkeys(classic.contexts) | {one.context: app_of(one.app_id) for one in classic.checks}
+        asked: list[tuple[str, int | None]] = [(name, None) for name in classic.contexts] if classic else []
+        asked += [(one.context, one.app_id) for one in classic.checks] if classic else []
         with suppress(NotFound):
             async for rule in self._api.each(Rule, self._where.path("rules", "branches", *parts)):
                 if rule.type == "required_status_checks":
                     wanted = Parameters.model_validate(rule.parameters or {}).required_status_checks
-                    names |= {one.context: one.integration_id for one in wanted}
+                    asked += [(one.context, one.integration_id) for one in wanted]
+        for name, app in asked:
+            # Who asks for it from anybody does not undo that another rule asks for it from one App.
+            names[name] = names.get(name, frozenset()) | app_of(app)
         return names
 
     # --- what is said
@@ -126,7 +127,7 @@ class Checks:
         if not names:
             return {}
         try:
-            return await self._statuses(commit, names) | await self._runs(commit, names)
+            return counted(await self._runs(commit), await self._statuses(commit), names)
         except NotFound:
             return {}
         except ForgeRefused as error:
@@ -134,24 +135,17 @@ class Checks:
                 return {}
             raise
 
-    async def _runs(self, commit: str, names: Names) -> dict[str, Word]:
+    async def _runs(self, commit: str) -> list[Run]:
         place = self._where.path("commits", commit, "check-runs")
-        latest: dict[str, Run] = {}
-        async for run in self._api.each(Run, place, {"filter": "latest"}, within="check_runs"):
-            by = names.get(run.name)
-            foreign = by is not None and run.app is not None and run.app.id != by
-            if run.name in names and not foreign and run.id >= latest.get(run.name, run).id:
-                latest[run.name] = run
-        return {name: run_word(run) for name, run in latest.items()}
+        return [run async for run in self._api.each(Run, place, {"filter": "latest"}, within="check_runs")]
 
-    async def _statuses(self, commit: str, names: Names) -> dict[str, Word]:
+    async def _statuses(self, commit: str) -> list[Word]:
         place = self._where.path("commits", commit, "status")
-        found = {}
+        found = []
         async for said in self._api.each("SimpleCommitStatus", place, within="statuses"):
             state = {"success": "passed", "pending": "pending"}.get(said.state, "failed")
-            if said.context in names:
-                url, text = said.target_url or "", said.description or ""
-                found[said.context] = Word(said.context, state, url, text=text)  # type: ignore[arg-type]
+            url, text = said.target_url or "", said.description or ""
+            found.append(Word(said.context, state, url, text=text))  # type: ignore[arg-type]
         return found
 
     async def _attempts(self, words: Iterable[Word]) -> dict[int, int]:

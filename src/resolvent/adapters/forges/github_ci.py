@@ -1,6 +1,7 @@
 """What CI says on GitHub, answer by answer: check runs, jobs and rules, and the word that a run amounts to. Pure."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,6 +9,9 @@ from pydantic import BaseModel
 
 # The page of a job of GitHub's own CI names it and its workflow run.
 JOB = re.compile(r"/actions/runs/(\d+)/job/(\d+)")
+# The required names, each with the Apps that must report it; none: whoever does.
+Names = dict[str, frozenset[int]]
+_WORST = ("failed", "pending", "passed")
 _PASSED = ("success", "neutral", "skipped")
 
 
@@ -81,6 +85,28 @@ def run_word(run: Run) -> Word:
     return Word(run.name, state, url, run=run, text="\n\n".join(said))
 
 
-def app_of(id: int | None) -> int | None:
-    """The App that must report a check; None: whoever does."""
-    return id if id is not None and id > 0 else None
+def counted(runs: Iterable[Run], statuses: Iterable[Word], names: Names) -> dict[str, Word]:
+    """The word that counts under each name: of every App its latest run, and of those and a status the worst.
+
+    Where Apps must report it, each of them must have, and what others say does not count.
+    """
+    latest: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        by, of = run.app.id or 0 if run.app else 0, latest.setdefault(run.name, {})
+        if by not in of or run.id >= of[by].id:
+            of[by] = run
+    found: dict[str, list[Word]] = {}
+    for status in statuses:
+        if not names.get(status.name):
+            found.setdefault(status.name, []).append(status)
+    for name, of in latest.items():
+        found.setdefault(name, []).extend(run_word(of[by]) for by in sorted(of) if by in (names.get(name) or of))
+    for name, apps in names.items():
+        if apps - latest.get(name, {}).keys():
+            found.setdefault(name, []).append(Word(name, "pending", ""))
+    return {name: min(found[name], key=lambda word: _WORST.index(word.state)) for name in names if found.get(name)}
+
+
+def app_of(id: int | None) -> frozenset[int]:
+    """The App that must report a check; none: whoever does."""
+    return frozenset((id,) if id is not None and id > 0 else ())

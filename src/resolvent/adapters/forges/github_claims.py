@@ -18,6 +18,8 @@ class Claims:
         self._where = api.where
         # Any tree that is there will do: one is looked for once.
         self._tree = ""
+        # What a commit says never changes.
+        self._holders: dict[str, str] = {}
 
     async def claim(self, subject: str, holder: str, *, default_branch: Callable[[], Awaitable[str]]) -> str:
         """The holder from now on: ours if there was none."""
@@ -36,6 +38,11 @@ class Claims:
             else:
                 return holder
         raise ForgeDown(f"{subject} is claimed and released all the time", hint="try again")
+
+    async def holder(self, subject: str) -> str:
+        """Who holds it; empty when nobody does."""
+        there = await self._there(claim_ref(subject))
+        return "" if there is None else there[1]
 
     async def release(self, subject: str, holder: str) -> None:
         """Nobody holds it from now on, unless somebody else does."""
@@ -57,8 +64,10 @@ class Claims:
             commit = (await self._api.get("GitRef", place)).object_.sha
         except NotFound:
             return None
-        said = await self._api.get("GitCommit", self._where.path("git", "commits", commit))
-        return str(commit), str(said.message).strip()
+        if commit not in self._holders:
+            said = await self._api.get("GitCommit", self._where.path("git", "commits", commit))
+            self._holders[commit] = str(said.message).strip()
+        return str(commit), self._holders[commit]
 
     async def _words(self, holder: str, branch: Callable[[], Awaitable[str]]) -> str:
         """A commit of its own that says this; its tree is one that is there, since GitHub makes no empty one."""
@@ -68,4 +77,5 @@ class Claims:
             self._tree = str(tip.tree.sha)
         asked = {"message": holder, "tree": self._tree, "parents": []}
         made = await self._api.send("POST", self._where.path("git", "commits"), asked, model="GitCommit")
+        self._holders[str(made.sha)] = holder
         return str(made.sha)

@@ -5,6 +5,7 @@ import base64
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from resolvent.adapters.forges.github_api import Api
@@ -45,6 +46,7 @@ class Remote:
     def __init__(self, api: Api, place: GitHubPlace) -> None:
         self._api = api
         self._where = api.where
+        self._place = place
         self._transfers = asyncio.Semaphore(_AT_ONCE)
         self._settings = {
             f"http.{self._where.web}/.proxy": place.proxy,
@@ -74,9 +76,8 @@ class Remote:
         git, kept = Git(into), f"refs/forge/{commit}"
         if (await git("for-each-ref", "--format=%(objectname)", kept)).decode().strip() == commit:
             return commit
-        wanted = ("--quiet", "--no-tags", "--no-write-fetch-head", self._where.git, f"+{commit}:{kept}")
         try:
-            await self._transfer(git, "fetch", *wanted, redirects="initial")
+            await self._bring(git, f"+{commit}:{kept}")
         except GitError as error:
             if _NOT_THERE.search(error.stderr):
                 raise self._unknown(ref) from error
@@ -121,7 +122,7 @@ class Remote:
         lease = f"--force-with-lease={ref}:{expect or ''}"
         moved = ("--quiet", "--porcelain", "--no-verify", lease, self._where.git, f"{to or ''}:{ref}")
         try:
-            await self._transfer(git, "push", *moved, redirects="false")
+            await self._transfer(git, "push", *moved)
         except GitError as error:
             # The answer may be lost, or a push of the same may have been faster than ours.
             now = await self.head_of(head)
@@ -132,17 +133,29 @@ class Remote:
                 raise HeadMoved(f"{head} is at {now or 'nothing'}, not at {expect or 'nothing'}") from error
             raise why from error
 
-    async def _transfer(self, git: Git, *args: str, redirects: str) -> None:
-        async with self._transfers:
-            await git(*args, env=await self._environment(redirects))
+    async def _bring(self, git: Git, what: str) -> None:
+        """Fetch that, from where the repository is by now."""
+        wanted = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
+        try:
+            await self._transfer(git, *wanted, self._where.git, what)
+        except GitError as error:
+            if not _MOVED.search(error.stderr):
+                raise
+            # Where to is asked of the API and not of the one who led us on.
+            now = str((await self._api.get("FullRepository", self._where.path())).full_name)
+            await self._transfer(git, *wanted, replace(self._place, repo=now).where.git, what)
 
-    async def _environment(self, redirects: str) -> Mapping[str, str]:
+    async def _transfer(self, git: Git, *args: str) -> None:
+        async with self._transfers:
+            await git(*args, env=await self._environment())
+
+    async def _environment(self) -> Mapping[str, str]:
         """All that git is told, and the token: in its environment, which only we can read."""
         token = base64.b64encode(f"x-access-token:{await self._api.token()}".encode()).decode()
         settings = {
             **self._settings,
-            # Where a renamed repository has gone a fetch may follow; a push must be meant.
-            "http.followRedirects": redirects,
+            # The token would go along, to whichever host that leads.
+            "http.followRedirects": "false",
             f"http.{self._where.web}/.extraHeader": f"Authorization: Basic {token}",
         }
         said = {"GIT_ALLOW_PROTOCOL": "https", "GIT_CONFIG_COUNT": str(len(settings))}

@@ -48,7 +48,7 @@ class Issues:
         if named := [label for label in labels if "," not in label]:
             asked["labels"] = ",".join(named)
         found: dict[int, Issue] = {}
-        async for said in self._api.each("Issue", self._where.path("issues"), asked):
+        for said in await self._api.every("Issue", self._where.path("issues"), asked):
             if not read.is_pull(said) and wanted <= {label.casefold() for label in read.labels(said)}:
                 found[said.number] = read.issue(said)
         return tuple(found[number] for number in sorted(found))
@@ -166,10 +166,8 @@ class Issues:
         return self._where.path("issues" if kind == "issue" else "pulls", number)
 
     async def _remarks(self, parts: tuple[str | int, ...], asked: Params) -> tuple[Comment, ...]:
-        found = {}
-        async for said in self._api.each("IssueComment", self._where.path(*parts), asked):
-            found[said.id] = read.comment(said, self._where)
-        return tuple(found[id] for id in sorted(found))
+        found = await self._api.every("IssueComment", self._where.path(*parts), asked)
+        return tuple(read.comment(said, self._where) for said in sorted(found, key=lambda said: said.id))
 
     async def _newest(self) -> list[Any]:
         """The newest of what is open, up to a page."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from resolvent.adapters.forges import github_read as read
 from resolvent.adapters.forges.github_api import Api
-from resolvent.adapters.forges.github_place import Kind, is_branch
+from resolvent.adapters.forges.github_place import Kind, is_branch, ref_parts
 from resolvent.adapters.forges.local_words import sendable, title_line
 from resolvent.domain.change import Change
 from resolvent.domain.subject import Listed, MergeMethod, PullRequest
@@ -41,7 +41,7 @@ class Pulls:
         if head:
             asked["head"] = f"{self._where.owner}:{head}"
         found = {}
-        async for said in self._api.each("PullRequestSimple", self._where.path("pulls"), asked):
+        for said in await self._api.every("PullRequestSimple", self._where.path("pulls"), asked):
             # GitHub leaves out a filter it does not understand.
             if not head or (said.head.ref == head and not read.pull(said).from_fork):
                 found[said.number] = said
@@ -57,6 +57,9 @@ class Pulls:
         try:
             made = await self._api.send("POST", self._where.path("pulls"), said, model="PullRequest")
         except ForgeRefused as error:
+            if "head invalid" in error.message and await self._is_there(head):
+                # It was pushed just now, and not all of GitHub has heard of it.
+                raise ForgeDown(f"GitHub has {head}, but takes no pull request for it yet", hint="try again") from error
             if "already exists" not in error.message:
                 raise _explained(error, head, base) from error
             for pull in await self.listed(head, "open"):
@@ -107,7 +110,11 @@ class Pulls:
                 await self._api.send("PUT", self._where.path("pulls", pull.number, "merge"), asked)
                 break
             except ForgeRefused as error:
-                if error.details.get("status") == 409:
+                status = error.details.get("status")
+                # So it also says of what is merged: by us, when the answer was lost, while what we read was older.
+                if status in (405, 409) and (await self._said(str(pull.number))).merged_at:
+                    break
+                if status == 409:
                     raise HeadMoved(f"the head of #{pull.number} is not {expect.commit}: {error.message}") from error
                 # The base moved while GitHub merged: it said so, and did nothing.
                 if "Base branch was modified" not in error.message or nth == _TRIES:
@@ -175,6 +182,13 @@ class Pulls:
             compared = await self._api.get("CommitComparison", place)
             changed.append([file.filename for file in compared.files or ()])
         return [name for name in changed[0] if name in changed[1]]
+
+    async def _is_there(self, branch: str) -> bool:
+        try:
+            await self._api.get("GitRef", self._where.path("git", "ref", *ref_parts(branch)))
+        except NotFound:
+            return False
+        return True
 
     async def _collaborates(self, login: str) -> bool:
         try:

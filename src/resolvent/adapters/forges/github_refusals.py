@@ -21,6 +21,8 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
+    # The server said only that what we kept of it still holds.
+    kept: bool = False
 
     @property
     def said(self) -> Mapping[str, Any]:
@@ -120,11 +122,16 @@ def _scopes(header: str | None) -> set[str] | None:
     return None if header is None else {scope.strip() for scope in header.split(",") if scope.strip()}
 
 
+def graphql_kinds(errors: object) -> set[str]:
+    """What kinds the `errors` of a GraphQL answer are of."""
+    return {str(one.get("type", "")) for one in errors if isinstance(one, dict)} if isinstance(errors, list) else set()
+
+
 def from_graphql(errors: object, *, repo: str) -> ResolventError:
     """The error for the `errors` of a GraphQL answer."""
     every = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
     line = "; ".join(" ".join(str(one.get("message", "")).split()) for one in every)[:MAX_SAID] or "no reason given"
-    types = {str(one.get("type", "")) for one in every}
+    types = graphql_kinds(errors)
     if "NOT_FOUND" in types:
         return NotFound(f"{repo}: {line}", hint=f"gh repo view {repo}")
     if types & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:

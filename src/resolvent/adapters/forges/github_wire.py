@@ -13,7 +13,7 @@ from githubkit.exception import GitHubException, RequestError, RequestFailed
 from githubkit.versions import LATEST_VERSION
 
 from resolvent.adapters.forges.github_budget import Budget
-from resolvent.adapters.forges.github_cache import Answers, Revalidating
+from resolvent.adapters.forges.github_cache import ANEW, KEPT, Answers, Revalidating
 from resolvent.adapters.forges.github_place import GitHubPlace
 from resolvent.adapters.forges.github_refusals import Answer
 from resolvent.errors import ForgeDown, ForgeRefused, ResolventError, UsageError
@@ -55,18 +55,26 @@ class Wire:
         self._headers = {"X-GitHub-Api-Version": LATEST_VERSION} if self._api == _PUBLIC else {}
 
     async def ask(
-        self, method: str, url: str, *, params: Mapping[str, str | int] | None = None, said: Any = None
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        said: Any = None,
+        anew: bool = False,
     ) -> Answer:
-        """Send it once."""
+        """Send it once; `anew`: without what is kept of an earlier answer."""
+        headers = self._headers | ({ANEW: "yes"} if anew else {})
         try:
-            answer = await self._github.arequest(method, url, params=params, json=said, headers=self._headers)
+            answer = await self._github.arequest(method, url, params=params, json=said, headers=headers)
         except GitHubException as error:
             failed = _innermost(error)
             if not isinstance(failed, RequestFailed):
                 raise _silence(failed, url) from error
             answer = failed.response
         raw = answer.raw_response
-        return Answer(method, raw.request.url.path, raw.status_code, dict(raw.headers.items()), raw.content)
+        path, told, kept = raw.request.url.path, dict(raw.headers.items()), bool(raw.extensions.get(KEPT))
+        return Answer(method, path, raw.status_code, told, raw.content, kept)
 
     async def log(self, path: str) -> str:
         """The end of a text that may be elsewhere; our token is shown to GitHub only."""

@@ -99,6 +99,9 @@ class LocalForge(LocalPulls):
     async def claim(self, subject: str, holder: str) -> str:
         return await self._claims.claim(subject, holder)
 
+    async def holder(self, subject: str) -> str:
+        return await self._claims.holder(subject)
+
     async def release(self, subject: str, holder: str) -> None:
         await self._claims.release(subject, holder)
 

@@ -45,6 +45,11 @@ class Claims:
                 return holder
         raise ForgeDown(f"{subject} could not be claimed: {failure}", hint="try again") from failure
 
+    async def holder(self, subject: str) -> str:
+        """Who holds it; empty when nobody does."""
+        there = (await self._refs.read()).get(claim_ref(subject))
+        return "" if there is None else await self._holder(there)
+
     async def release(self, subject: str, holder: str) -> None:
         """Nobody holds it from now on, unless somebody else does."""
         ref, wanted = claim_ref(subject), claimable(holder)

@@ -6,15 +6,17 @@ from resolvent.adapters.journal import queries
 from resolvent.adapters.journal.portable import Scalar
 from resolvent.adapters.journal.rows import document, value_of
 from resolvent.adapters.journal.store import Connection, Row, Store
-from resolvent.domain.arrival import Arrival, Fate, Hold
+from resolvent.domain.arrival import Arrival, Fate
 
-# A forge that was told nothing tries again for some days, never for a month.
+# A person may have a delivery of the last days sent once more; nobody can have one that is a month old.
 REMEMBERED_S = 30 * 86400.0
 
-_COLUMNS = "kind, subject, by_login, bot, at, wish, comment, delivery, run, fate, reason, seen_at"
+_COLUMNS = "kind, subject, by_login, bot, at, wish, comment, said, delivery, run, fate, reason, seen_at, tries"
 _ADD = f"""
 INSERT INTO arrivals (id, {_COLUMNS})
-VALUES (:id, :kind, :subject, :by, :bot, :at, :wish, :comment, :delivery, :run, :fate, :reason, :seen_at)
+VALUES (
+  :id, :kind, :subject, :by, :bot, :at, :wish, :comment, :said, :delivery, :run, :fate, :reason, :seen_at, :tries
+)
 ON CONFLICT (id) DO NOTHING
 """
 _PENDING = f"SELECT {_COLUMNS} FROM arrivals WHERE fate = 'new' ORDER BY place"
@@ -23,14 +25,18 @@ _ONE = f"SELECT {_COLUMNS} FROM arrivals WHERE id = :id"
 _CAUSE = f"SELECT {_COLUMNS} FROM arrivals WHERE run = :run AND fate IN ('new', 'taken') ORDER BY place LIMIT 1"
 _SETTLE = "UPDATE arrivals SET fate = :fate, reason = :reason WHERE id = :id AND fate = 'new'"
 
+_TRIED = "UPDATE arrivals SET tries = tries + 1 WHERE id = :id"
+
 _DELIVERED = "INSERT INTO deliveries (id, at) VALUES (:id, :at) ON CONFLICT (id) DO NOTHING"
 _FORGET = "DELETE FROM deliveries WHERE at < :before"
 
-_SINCE = "SELECT since FROM labelled WHERE subject = :subject"
+_SINCE = "SELECT since, spent FROM labelled WHERE subject = :subject"
 _LABEL = """
 INSERT INTO labelled (subject, since) VALUES (:subject, :since)
-ON CONFLICT (subject) DO UPDATE SET since = excluded.since
+ON CONFLICT (subject) DO UPDATE SET since = excluded.since, spent = 0
 """
+_KNOWN = "INSERT INTO labelled (subject, since) VALUES (:subject, :since) ON CONFLICT (subject) DO NOTHING"
+_SPEND = "UPDATE labelled SET spent = 1 WHERE subject = :subject"
 # A late word of an earlier loss is no loss.
 _UNLABEL = "DELETE FROM labelled WHERE subject = :subject AND since <= :at"
 
@@ -39,19 +45,6 @@ _ADVANCE = """
 INSERT INTO cursors (name, instant) VALUES (:name, :instant)
 ON CONFLICT (name) DO UPDATE SET instant = excluded.instant WHERE excluded.instant > cursors.instant
 """
-
-_HOLD = """
-INSERT INTO holds (run, subject, holder, at) VALUES (:run, :subject, :holder, :at) ON CONFLICT (run) DO NOTHING
-"""
-_HELD = "SELECT run, subject, holder, at FROM holds WHERE run = :run"
-_HOLDS = "SELECT run, subject, holder, at FROM holds ORDER BY at, run"
-HOLDS_OVER = """
-SELECT h.run, h.subject, h.holder, h.at FROM holds h
-LEFT JOIN runs r ON r.id = h.run LEFT JOIN arrivals a ON a.run = h.run AND a.fate = 'new'
-WHERE r.state = 'ended' OR (r.id IS NULL AND a.id IS NULL)
-ORDER BY h.at, h.run
-"""
-LET_GO = "DELETE FROM holds WHERE run = :run"
 
 
 class StoredArrivals:
@@ -89,12 +82,25 @@ class StoredArrivals:
 
         return await self._store.transaction(work)
 
+    async def tried(self, arrival: Arrival) -> int:
+        def work(connection: Connection) -> int:
+            connection.write(_TRIED, id=arrival.id)
+            return int(connection.read(_ONE, id=arrival.id)[0]["tries"])
+
+        return await self._store.transaction(work)
+
     async def cause(self, run: str) -> Arrival | None:
         rows = await self._store.read(_CAUSE, run=run)
         return _arrival(rows[0]) if rows else None
 
     async def unlabel(self, subject: str, *, at: float) -> None:
         await self._store.write(_UNLABEL, subject=subject, at=at)
+
+    async def labelled_before(self, subject: str, *, at: float) -> None:
+        await self._store.write(_KNOWN, subject=subject, since=at)
+
+    async def spend_label(self, subject: str) -> None:
+        await self._store.write(_SPEND, subject=subject)
 
     async def at_work(self, subject: str) -> str:
         rows = await self._store.read(queries.HOLDER, subject=subject)
@@ -107,16 +113,6 @@ class StoredArrivals:
     async def advance(self, name: str, instant: float) -> None:
         await self._store.write(_ADVANCE, name=name, instant=instant)
 
-    async def hold(self, hold: Hold) -> Hold:
-        def work(connection: Connection) -> Hold:
-            connection.write(_HOLD, **hold.model_dump())
-            return value_of(Hold, connection.read(_HELD, run=hold.run)[0])
-
-        return await self._store.transaction(work)
-
-    async def holds(self) -> tuple[Hold, ...]:
-        return tuple(value_of(Hold, row) for row in await self._store.read(_HOLDS))
-
 
 def _news(connection: Connection, arrival: Arrival) -> bool:
     """Whether this is told for the first time; it is kept then."""
@@ -124,6 +120,9 @@ def _news(connection: Connection, arrival: Arrival) -> bool:
         known = connection.read(_SINCE, subject=arrival.subject)
         # Still having the label is no news; being given it once more is, and only a webhook can tell that.
         if known and (not arrival.delivery or arrival.at <= known[0]["since"]):
+            return False
+        # Whoever opens it again did not say that the label stands for the new text.
+        if known and known[0]["spent"] and arrival.kind == "reopened":
             return False
         connection.write(_LABEL, subject=arrival.subject, since=arrival.at)
     fields: dict[str, Scalar] = arrival.model_dump(exclude={"comment"})

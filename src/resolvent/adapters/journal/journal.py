@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from resolvent.adapters.journal import arrivals, queries, runs
+from resolvent.adapters.journal import holds, queries, runs
 from resolvent.adapters.journal.portable import Scalar
 from resolvent.adapters.journal.rows import columns, decision_of, document, value_of
 from resolvent.adapters.journal.schema import SCHEMAS
 from resolvent.adapters.journal.store import Connection, Store
-from resolvent.domain.arrival import Hold
+from resolvent.domain.arrival import Hold, HoldState
 from resolvent.domain.change import Evidence
 from resolvent.domain.decision import Choice, Decision, Question
 from resolvent.domain.events import Event, Recorded
@@ -82,11 +82,30 @@ class StoredJournal:
         now = self._now()
         await self.store.transaction(lambda connection: runs.ask_to_cancel(connection, run, reason=reason, now=now))
 
-    async def holds_over(self) -> tuple[Hold, ...]:
-        return tuple(value_of(Hold, row) for row in await self.store.read(arrivals.HOLDS_OVER))
+    async def hold(self, hold: Hold) -> Hold | None:
+        return await self.store.transaction(lambda connection: holds.hold(connection, hold))
 
-    async def let_go(self, run: str) -> None:
-        await self.store.write(arrivals.LET_GO, run=run)
+    async def mark_hold(self, hold: Hold, state: HoldState) -> None:
+        await self.store.transaction(lambda connection: holds.mark(connection, hold, state))
+
+    async def settle_holds(self, run: str) -> None:
+        await self.store.write(holds.SETTLE, run=run)
+
+    async def holds(self, run: str = "") -> tuple[Hold, ...]:
+        rows = await (self.store.read(holds.OF_RUN, run=run) if run else self.store.read(holds.OURS))
+        return tuple(value_of(Hold, row) for row in rows)
+
+    async def holds_refused(self) -> tuple[Hold, ...]:
+        return tuple(value_of(Hold, row) for row in await self.store.read(holds.REFUSED))
+
+    async def holds_over(self) -> tuple[Hold, ...]:
+        now = self._now()
+        if not await self.store.read(holds.ANY_OVER, now=now):
+            return ()
+        return await self.store.transaction(lambda connection: holds.leaving(connection, now))
+
+    async def let_go(self, hold: Hold) -> None:
+        await self.store.write(holds.LET_GO, subject=hold.subject, holder=hold.holder)
 
     async def delete_run(self, run: str) -> None:
         await self.store.transaction(lambda connection: runs.delete(connection, run))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from resolvent.adapters.journal import queries
+from resolvent.adapters.journal import holds, queries
 from resolvent.adapters.journal.portable import Scalar
 from resolvent.adapters.journal.rows import columns, value_of
 from resolvent.adapters.journal.store import Connection
@@ -20,6 +20,8 @@ def add(connection: Connection, run: RunRow, subjects: Sequence[str]) -> None:
             raise Bug(f"two runs are called {run.id}")
         return
     _claim_all(connection, run.id, subjects)
+    # From here on it is held as long as the run is active, and no longer because somebody is about to begin it.
+    connection.write(holds.SETTLE, run=run.id)
     connection.announce()
 
 
@@ -61,6 +63,7 @@ def end(connection: Connection, run: str, ending: Mapping[str, Scalar]) -> None:
     """The outcome, and the subjects free again; the first ending stays."""
     if connection.write(queries.END_RUN, run=run, **ending):
         connection.write(queries.RELEASE, run=run)
+        connection.write(holds.SETTLE, run=run)
         connection.announce()
     else:
         state_of(connection, run)
@@ -70,6 +73,7 @@ def reopen(connection: Connection, run: str, *, subjects: Sequence[str], now: fl
     """Queue it again; one that is queued or running already stays so."""
     if connection.write(queries.REOPEN, run=run, now=now):
         _claim_all(connection, run, subjects)
+        connection.write(holds.SETTLE, run=run)
         connection.announce()
     else:
         state_of(connection, run)

@@ -141,4 +141,26 @@ _ARRIVALS = (
     )""",
 )
 
-SCHEMAS: Sequence[Sequence[str]] = (_FIRST, _JOBS_OF_AGENTS, _EXPLAINED_CHOICES, _ARRIVALS)
+_SEVERAL_HOLDS = (
+    "ALTER TABLE arrivals ADD COLUMN said TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE arrivals ADD COLUMN tries BIGINT NOT NULL DEFAULT 0",
+    # A label that stands for a text that is not there any more.
+    "ALTER TABLE labelled ADD COLUMN spent BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE holds RENAME TO former_holds",
+    # `until`: so long somebody is about to begin the run.
+    """CREATE TABLE holds (
+        run TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        holder TEXT NOT NULL,
+        at DOUBLE PRECISION NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('held', 'claimed', 'leaving', 'refused')),
+        until DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (subject, holder)
+    )""",
+    """INSERT INTO holds (run, subject, holder, at, state, until)
+    SELECT run, subject, holder, at, 'claimed', 0 FROM former_holds""",
+    "DROP TABLE former_holds",
+    "CREATE INDEX holds_by_run ON holds (run)",
+)
+
+SCHEMAS: Sequence[Sequence[str]] = (_FIRST, _JOBS_OF_AGENTS, _EXPLAINED_CHOICES, _ARRIVALS, _SEVERAL_HOLDS)

@@ -20,6 +20,7 @@ def routes() -> list[BaseRoute]:
         reviews,
         root,
         search,
+        transfers,
     )
 
     subjects = (
@@ -36,6 +37,7 @@ def routes() -> list[BaseRoute]:
         actions,
         git,
         search,
+        transfers,
         commits,
     )
     return [route for subject in subjects for route in subject.routes()]

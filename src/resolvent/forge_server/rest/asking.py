@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from resolvent.domain.subject import Permission
 from resolvent.forge_server.door import Refusal, not_found
-from resolvent.forge_server.door_pages import page_of, paged
+from resolvent.forge_server.door_pages import after_cursor, paged
 from resolvent.forge_server.holdings import Account, Item
 from resolvent.forge_server.hub import Hub
 from resolvent.forge_server.rest.fields import Fields, fields_of
@@ -93,16 +93,18 @@ class Asking:
         page, headers = paged(self.request, rows)
         return Answer([shape(row) for row in page], headers=headers)
 
+    def led(self, items: Sequence[Item], shape: Callable[[Item], Any]) -> Response:
+        """The same of items, by a cursor where the forge is set to: as GitHub leads through issues."""
+        if not self.request.state.backstage.cursors:
+            return self.listed(items, shape)
+        page, headers = after_cursor(self.request, items)
+        return Answer([shape(item) for item in page], headers=headers)
+
     def counted(self, name: str, rows: Sequence[T], shape: Callable[[T], Any], **more: Any) -> Response:
         """A page of rows under a name, beside how many there are in all."""
         page, headers = paged(self.request, rows)
         told = {"total_count": len(rows), **more, name: [shape(row) for row in page]}
         return Answer(told, headers=headers)
-
-    def page_rows(self, rows: Sequence[T]) -> Sequence[T]:
-        """Only the rows of the page that was asked for."""
-        page, size = page_of(self.request)
-        return rows[(page - 1) * size : page * size]
 
 
 Answering = Callable[[Asking], Awaitable[Response]]
@@ -125,6 +127,8 @@ class _Route(Route):
 def route(method: str, path: str, answering: Answering) -> Route:
     """One verb on one path; a path in a repository is one of ours or 404."""
 
+    from resolvent.forge_server.rest.transfers import led_away
+
     async def endpoint(request: Request) -> Response:
         asking = await Asking.of(request)
         repo = request.path_params.get("repo")
@@ -132,6 +136,8 @@ def route(method: str, path: str, answering: Answering) -> Route:
             named = f"{request.path_params['owner']}/{repo}"
             if named.casefold() != asking.sight.full_name.casefold():
                 raise not_found()
+            if away := led_away(asking):
+                return away
         return await answering(asking)
 
     return _Route(path, endpoint, methods=[method], name=f"{method} {path}")

@@ -4,6 +4,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from resolvent.forge_server.door import Refusal
+from resolvent.forge_server.door_pages import paged
 from resolvent.forge_server.holdings import CheckRun
 from resolvent.forge_server.rest.asking import Answer, Asking, found, in_repo
 from resolvent.forge_server.rest.commits import commit_of
@@ -69,8 +70,8 @@ async def suites(asking: Asking) -> Response:
 async def combined(asking: Asking) -> Response:
     made = await commit_of(asking, asking.place("ref"))
     shape = combined_status(asking.sight, made.id)
-    shape["statuses"] = list(asking.page_rows(shape["statuses"]))
-    return Answer(shape)
+    shape["statuses"], headers = paged(asking.request, shape["statuses"])
+    return Answer(shape, headers=headers)
 
 
 async def statuses(asking: Asking) -> Response:

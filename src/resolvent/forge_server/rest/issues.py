@@ -41,7 +41,7 @@ async def listed(asking: Asking) -> Response:
     if mentioned := asking.query("mentioned"):
         items = [item for item in items if f"@{mentioned}".casefold() in item.body.casefold()]
     items = ordered(asking, changed_since(items, since_of(asking)))
-    return asking.listed(items, lambda item: issue(asking.sight, item))
+    return asking.led(items, lambda item: issue(asking.sight, item))
 
 
 def title_of(fields: Fields) -> str:
