@@ -43,7 +43,7 @@ def test_a_stronger_layer_changes_one_and_leaves_the_others(tmp_path: Path) -> N
         ("variables = ['A']", "must be a table"),
         ("variables = {A = '{key}'}", "holds {key}, but agents.mine.key is not set"),
         ("variables = {A = 'x{endpoint}'}", "holds {endpoint}, but agents.mine.endpoint is not set"),
-        ("variables = {TOKEN = 'x'}\n[forge]\ntoken = '$TOKEN'", "must not hold the variable of forge.token"),
+        ("variables = {TOKEN = 'x'}\n[forge]\ntoken = '$TOKEN'", "must not hold a variable with a secret of the forge"),
     ],
 )
 def test_what_must_not_be_there_is_refused_where_it_was_said(tmp_path: Path, text: str, why: str) -> None:

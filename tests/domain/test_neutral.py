@@ -203,6 +203,7 @@ def test_a_span_of_ours_shows_every_character(text: str) -> None:
 
 
 @given(TEXTS)
+@example("<!---->")
 def test_a_title_or_the_message_of_a_commit_calls_nobody(text: str) -> None:
     said = plain(text)
     assert not CALLS.search(said) and "\n" not in said and "<!--" not in said

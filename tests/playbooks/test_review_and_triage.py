@@ -121,8 +121,7 @@ async def test_a_verification_that_a_trusted_login_posted_is_not_posted_again(
 ) -> None:
     stage = await set_stage('forge.trusted_logins=["bot"]')
     pull = await proposed(stage, {"value.txt": "good\n"})
-    forge = await stage.hub()
-    there = await forge.comment(pull.key, f"<!-- pantheon-verify:{pull.head_commit} -->\nall good", author=author)
+    there = await stage.says(author, pull.key, f"<!-- pantheon-verify:{pull.head_commit} -->\nall good")
     review, verify = scene("review", findings(ARGUED)), scene("verify", "NO_IN_SCOPE_P0_P1")
     played = await stage.play([scene("analyze_pull", valid("look")), review, verify], entry=entry_of(pull))
     assert played.outcome == "proven"

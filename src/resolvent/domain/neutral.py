@@ -102,7 +102,7 @@ def fenced(text: str, *, info: str = "text") -> str:
 
 def plain(text: str) -> str:
     """It on one line where nothing renders it, as in a title or the message of a commit: nobody is called there."""
-    flat = " ".join(visible(text).split()).replace("<!--", "<!-")
+    flat = " ".join(visible(text).split()).replace("<!--", "<!-\u2011")
     flat = _ADDRESS.sub(lambda found: _address(found).replace(GAP, "\u200b"), flat)
     return _NAMED.sub(lambda named: f"{named[0]}\u200b", flat)
 
