@@ -2,13 +2,12 @@
 
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from resolvent.domain.record import AgentChoice
 from resolvent.errors import NoSandbox, UsageError
@@ -16,12 +15,13 @@ from resolvent.ports import Agent, Clock
 from resolvent.settings import (
     Settings,
     agent_environment,
-    forge_secrets,
     forge_variables,
     load,
     state_directory,
     store_url,
 )
+from resolvent.wiring_agents import adapter
+from resolvent.wiring_github import github_place
 
 if TYPE_CHECKING:
     from resolvent.adapters.forges.github import GitHubPlace
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DISK_BYTES = 20 << 30
-# The variables that hold the keys of these programs, unless `agents.NAME.key` names another.
-KEYS = {"claude": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY"}
 
 
 @dataclass
@@ -123,32 +121,8 @@ class Home:
 
     def github_place(self) -> "GitHubPlace":
         """Where the forge is and who we are there; ConfigError when a variable with a secret is not set."""
-        from resolvent.adapters.forges.github import GitHubPlace
-
-        said, secrets = self.settings.forge, forge_secrets(self.settings, self.environ)
-        return GitHubPlace(
-            repo=said.repo,
-            api=said.api,
-            token=secrets.token,
-            app=said.app,
-            installation=said.installation,
-            private_key=secrets.private_key,
-            ca=self._expanded(said.ca),
-            proxy=self._proxy(said.api or "https://github.com"),
-            trusted_logins=said.trusted_logins,
-            reserve=said.reserve,
-            cache=self.state / "forge-cache",
-            poll_s=said.poll,
-        )
-
-    def _proxy(self, url: str) -> str:
-        """The proxy that leads there; none where NO_PROXY says that there is none."""
-        host = urlsplit(url).hostname or ""
-        named = self.environ.get("no_proxy", self.environ.get("NO_PROXY", "")).split(",")
-        spared = [one.strip().partition(":")[0].lstrip(".").lower() for one in named]
-        if "*" in spared or any(host == one or host.endswith(f".{one}") for one in spared if one):
-            return ""
-        return self.environ.get("HTTPS_PROXY", self.environ.get("https_proxy", ""))
+        ca, cache = self._expanded(self.settings.forge.ca), self.state / "forge-cache"
+        return github_place(self.settings, self.environ, ca=ca, cache=cache)
 
     async def git_repository(self) -> "TrustedRepository":
         """Our own bare repository."""
@@ -258,11 +232,7 @@ class Home:
         environment.setdefault("PATH", self.environ.get("PATH", PLAIN_PATH))
         seen = {name: tuple(self._expanded(path) for path in getattr(choice, name)) for name in ("reads", "writes")}
         choice = choice.model_copy(update={"env": tuple(environment), **seen})
-        return _ADAPTERS[choice.use](choice, environment, self._key(choice))
-
-    def _key(self, choice: AgentChoice) -> str:
-        """The key of an agent's model, from the variable that holds it; empty when that is not set."""
-        return self.environ.get((choice.key or KEYS.get(choice.use, "")).removeprefix("$"), "")
+        return adapter(choice, environment, self.environ)
 
     def private_directory(self, name: str) -> str:
         """A job's own HOME and TMPDIR, outside every workspace."""
@@ -279,42 +249,3 @@ class Home:
             if name in self._opened:
                 await self._opened[name].close()  # type: ignore[attr-defined]
         self._opened.clear()
-
-
-def _command(choice: AgentChoice, environment: Mapping[str, str], _: str) -> Agent:
-    from resolvent.adapters.agents.command import CommandAgent
-
-    return CommandAgent(choice.name, choice, environment=environment)
-
-
-def _scripted(choice: AgentChoice, environment: Mapping[str, str], _: str) -> Agent:
-    from resolvent.adapters.agents.scripted import scripted_agent
-
-    return scripted_agent(choice, environment=environment)
-
-
-def _claude(choice: AgentChoice, environment: Mapping[str, str], key: str) -> Agent:
-    from resolvent.adapters.agents.claude import ClaudeAgent
-
-    return ClaudeAgent(choice, environment=environment, key=key)
-
-
-def _codex(choice: AgentChoice, environment: Mapping[str, str], key: str) -> Agent:
-    from resolvent.adapters.agents.codex import CodexAgent
-
-    return CodexAgent(choice, environment=environment, key=key)
-
-
-def _acp(choice: AgentChoice, environment: Mapping[str, str], key: str) -> Agent:
-    from resolvent.adapters.agents.acp import AcpAgent
-
-    return AcpAgent(choice, environment=environment, key=key)
-
-
-_ADAPTERS: dict[str, Callable[[AgentChoice, Mapping[str, str], str], Agent]] = {
-    "command": _command,
-    "scripted": _scripted,
-    "claude": _claude,
-    "codex": _codex,
-    "acp": _acp,
-}

@@ -26,6 +26,7 @@ def test_no_entry_point_is_refused(place: Place) -> None:
     assert said.code == 2 and "nothing was given" in said.err
 
 
+@pytest.mark.spec("K1")
 def test_an_unknown_issue_is_not_found(place: Place) -> None:
     said = place("resolve", "99")
     assert said.code == 4 and "99" in said.err and "next:" in said.err
@@ -44,11 +45,13 @@ def test_a_repository_without_a_commit_is_named(place: Place, tmp_path: Path) ->
     assert said.code == 2 and "commit" in said.err and "next:" in said.err
 
 
+@pytest.mark.spec("R6")
 def test_a_dirty_tree_is_a_warning(place: Place) -> None:
     (place.project / "value.txt").write_text("worse\n", encoding="utf-8")
     said = place("resolve", "1")
     assert said.code == 0 and "uncommitted" in said.err
     assert (place.project / "value.txt").read_text(encoding="utf-8") == "worse\n"
+    assert "-bad\n+good\n" in place("diff").out, "a run sees commits only"
 
 
 @pytest.mark.spec("R7")
@@ -59,6 +62,7 @@ def test_without_walls_one_has_to_say_so(place: Place) -> None:
     assert place("resolve", "1", "--unsafe").code == 0
 
 
+@pytest.mark.spec("A8")
 def test_a_missing_agent_is_named_before_anything_starts(place: Place) -> None:
     (place.project / "resolvent.local.toml").write_text(
         '[agents]\nwriter = "x"\nreader = "x"\nx = { use = "command", command = ["no-such-program"] }\n'
@@ -68,6 +72,7 @@ def test_a_missing_agent_is_named_before_anything_starts(place: Place) -> None:
     assert place("runs", "--json").json == []
 
 
+@pytest.mark.spec("K1")
 def test_an_agent_that_exits_1_escalates_with_what_it_said(place: Place) -> None:
     place.agent(FAILING)
     said = place("resolve", "1", "--json")
@@ -78,6 +83,7 @@ def test_an_agent_that_exits_1_escalates_with_what_it_said(place: Place) -> None
     assert again.code == 0 and again.json["outcome"] == "proven", again
 
 
+@pytest.mark.spec("J3")
 def test_an_agent_that_hangs_is_ended_with_its_children(place: Place) -> None:
     place.agent("setsid sh -c 'trap \"\" TERM; while :; do read x < /dev/zero; done' & cat /dev/zero >/dev/null")
     config = place.project / "resolvent.local.toml"

@@ -73,6 +73,20 @@ def test_removed_work_is_got_back_by_what_is_printed_and_by_its_ref(place: Place
     assert place("branch", "new", "--of", commit, "--json").json["commit"].startswith(commit)
 
 
+@pytest.mark.spec("B16")
+def test_an_agents_own_commits_are_taken_over_as_it_made_them(place: Place) -> None:
+    for name in ("own", "idle"):
+        assert place("branch", "new", name).code == 0
+    who = "git -c user.name=Agent -c user.email=agent@example.invalid"
+    script = f"for n in 1 2; do echo $n > value.txt; {who} commit -qam mine-$n; done"
+    assert place("branch", "run", "own", "sh", "-c", script).code == 0
+    taken = place("branch", "commit", "own", "--own", "--json").json
+    assert taken["revision"].startswith("refs/agents/")
+    said = place.git("--git-dir", taken["repository"], "log", "--format=%an %s", taken["revision"])
+    assert said.splitlines() == ["Agent mine-2", "Agent mine-1", "Tester first"]
+    assert place("branch", "commit", "idle", "--own", "--json").json["revision"] is None
+
+
 def test_a_revision_is_a_branch_of_ours_or_a_commit_of_the_repository(place: Place) -> None:
     first = place.git("rev-parse", "HEAD").strip()
     assert place("branch", "new", "main-broken", "--of", "HEAD", "--json").json["commit"] == first

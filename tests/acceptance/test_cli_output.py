@@ -38,6 +38,7 @@ def test_control_sequences_are_taken_out_whole(text: str) -> None:
     assert clean(text) == "red"
 
 
+@pytest.mark.spec("K4")
 @given(st.text(alphabet=st.characters() | st.sampled_from([*CONTROL, "\x1b", "[", "]", "m", ";", "\\"])))
 def test_nothing_a_terminal_would_obey_is_left(text: str) -> None:
     assert not set(clean(text)) & set(CONTROL)

@@ -54,10 +54,33 @@ def test_the_fetch_line_can_be_typed(finished: Place) -> None:
     assert finished.git("rev-parse", "FETCH_HEAD").strip() == document["change"]
 
 
+@pytest.mark.spec("O1")
 def test_show_for_programs_is_the_published_document(finished: Place) -> None:
     document = OutcomeDocument.model_validate(finished.outcome())
     assert document.outcome == "proven" and document.pull_request is not None and document.gate is not None
     assert document.gate.open and document.change is not None
+
+
+@pytest.mark.spec("O1")
+def test_resolve_prints_one_object_after_the_published_schema(place: Place) -> None:
+    said = place("resolve", "1", "--json")
+    assert OutcomeDocument.model_validate(said.json).outcome == "proven"
+    assert said.json == place.outcome()
+    assert place("schema", "outcome").json == OutcomeDocument.model_json_schema()
+
+
+READING = (
+    "runs", "show", "diff", "evidence", "cost", "cost --days 2", "watch", "logs", "report", "issue ls", "issue show 1",
+    "pr ls", "pr show 2", "branch ls", "agent ls", "claim ls", "doctor", "schema", "schema outcome",
+)  # fmt: skip
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.parametrize("words", READING)
+def test_every_command_that_reads_prints_json_and_nothing_else(finished: Place, words: str) -> None:
+    said = finished(*words.split(), "--json")
+    assert said.code == 0 or words == "doctor", said
+    assert isinstance(said.json, dict | list)
 
 
 def test_evidence_lists_every_check_with_its_command(finished: Place) -> None:
@@ -97,6 +120,7 @@ def test_logs_of_an_ended_run_can_be_followed_to_their_end(finished: Place) -> N
     assert finished("logs", "-f").out == finished("logs").out
 
 
+@pytest.mark.spec("K5")
 def test_watching_an_ended_run_tells_its_story_and_its_outcome(finished: Place) -> None:
     said = finished("watch")
     assert said.code == 0 and "\x1b" not in said.out
@@ -137,6 +161,7 @@ def test_on_a_terminal_there_are_colours_unless_one_wants_none(finished: Place) 
 EVIL = r"printf 'seen\033]0;owned\007 \033[2Jand \302\233red\rgone\n'"
 
 
+@pytest.mark.spec("K4")
 def test_what_an_agent_prints_cannot_command_a_terminal(place: Place) -> None:
     place.agent(f"{EVIL}; {EVIL} >&2; echo VERDICT=NO_ACTION_NEEDED; echo 'REASON=because \033[31mred'")
     assert place("resolve", "1").code == 0
@@ -157,6 +182,7 @@ def test_a_run_followed_on_a_terminal_leaves_its_story_and_report_there(place: P
     assert seen.rfind("\x1b[?25h") > seen.rfind("\x1b[?25l")
 
 
+@pytest.mark.spec("D4")
 @pytest.mark.parametrize("choice", ["merge", "leave"])
 def test_a_question_is_shown_with_what_to_type_and_the_answer_goes_on(place: Place, choice: str) -> None:
     said = place("resolve", "1", "--merge", "ask")

@@ -183,6 +183,7 @@ def told(document: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(one["what"], one["where"], one["said"]) for one in document["would"]]
 
 
+@pytest.mark.spec("F11")
 async def test_an_issue_is_resolved_on_a_copy_and_the_real_forge_is_only_read(real: Real) -> None:
     said = await real.rehearse("acme/widgets", str(ISSUE), "--json", "--set", "forge.api=https://api.github.com")
     assert said.code == 0, said
@@ -544,6 +545,7 @@ output = 2.0
 # --- who one is there
 
 
+@pytest.mark.spec("F11")
 async def test_who_may_only_read_the_real_forge_can_rehearse_on_it(real: Real) -> None:
     """The author of the issue, too: nobody tells them what others may do there."""
     real.token = await real.hub.token("customer")

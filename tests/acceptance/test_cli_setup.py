@@ -248,9 +248,26 @@ def test_every_schema_is_printed(fresh: Place) -> None:
         assert schema["title"] and schema["type"] in ("object", "array")
 
 
+@pytest.mark.spec("O2", "O3")
 def test_the_outcome_schema_names_every_field_that_programs_are_promised(fresh: Place) -> None:
     promised = {
-        "run", "playbook", "subject", "outcome", "reason", "decision", "base", "change", "pull_request", "rounds",
-        "findings", "evidence", "gate", "effects", "cost", "steps",
+        "schema_version", "run", "playbook", "subject", "outcome", "reason", "decision", "base", "change",
+        "pull_request", "rounds", "findings", "evidence", "gate", "effects", "cost", "steps", "design",
     }  # fmt: skip
-    assert promised <= fresh("schema", "outcome").json["properties"].keys()
+    inside = {
+        "PullDocument": {"number", "url", "head"},
+        "FindingDocument": {
+            "id", "severity", "title", "triage", "valid", "origin", "basis", "rule", "found_in_round",
+            "created_in_round", "repeats", "issue",
+        },
+        "EvidenceDocument": {"check", "on", "command", "files", "exit", "passed", "execution", "seconds", "log"},
+        "GateDocument": {"open", "reasons", "notes"},
+        "EffectDocument": {"kind", "target", "marker"},
+        "Usage": {"usd", "input_tokens", "cached_tokens", "output_tokens"},
+        "StepDocument": {"step", "state", "seconds"},
+        "Designed": {"status", "comment_url", "notes", "rounds", "body"},
+    }  # fmt: skip
+    schema = fresh("schema", "outcome").json
+    assert promised <= schema["properties"].keys()
+    assert [name for name, names in inside.items() if not names <= schema["$defs"][name]["properties"].keys()] == []
+    assert schema["properties"]["schema_version"]["const"] == 1, "who takes a name away gives it another number"

@@ -61,6 +61,7 @@ def test_the_version_is_one_line(bare: Place) -> None:
     assert said.code == 0 and said.out.startswith("resolvent ") and len(said.out.splitlines()) == 1
 
 
+@pytest.mark.spec("K3")
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -88,6 +89,7 @@ def test_wrong_usage_says_what_and_what_next(bare: Place, words: str, told: str)
     assert said.out == "" and "Traceback" not in said.err
 
 
+@pytest.mark.spec("K2")
 def test_wrong_usage_is_an_object_for_programs(bare: Place) -> None:
     said = bare("show", "--nope", "--json")
     assert said.code == 2 and said.err == ""
@@ -143,6 +145,7 @@ cli.main()
 """
 
 
+@pytest.mark.spec("K3")
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_bug_of_ours_is_an_apology_and_exit_70(bare: Place, debug: bool) -> None:
     environ = bare.environ | ({"RESOLVENT_DEBUG": "1"} if debug else {})

@@ -18,6 +18,7 @@ def anywhere(tmp_path: Path) -> Place:
     return made
 
 
+@pytest.mark.spec("K8", "O4")
 def test_the_demo_ends_proven_and_every_check_says_the_same_again_by_hand(anywhere: Place, tmp_path: Path) -> None:
     said = anywhere("demo", "--directory", str(tmp_path / "demo"), "--json")
     assert said.code == 0
@@ -64,8 +65,11 @@ def test_agents_that_cheat_end_escalated(anywhere: Place, tmp_path: Path, sabota
     assert said.json["outcome"] == "escalated" and "no_change" in said.json["reason"]
 
 
+@pytest.mark.spec("K5", "K8")
 def test_the_demo_runs_twice_and_prints_its_evidence(anywhere: Place, tmp_path: Path) -> None:
     for name in ("one", "two"):
         said = anywhere("demo", "--directory", str(tmp_path / name))
         assert said.code == 0, said.err
         assert "evidence" in said.out and "proven" in said.out and "\x1b" not in said.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "one", "project", "state", "two"]
+    assert [*(tmp_path / "home").rglob("*"), *anywhere.project.iterdir()] == []

@@ -94,7 +94,7 @@ READER = """\
 NO_HOOK = """       nobody listens at 127.0.0.1:1 now
      next: resolvent serve
  ✗  intake hook   acme/widgets has no webhook that ends in /webhook
-     next: GH_HOST=HOST gh api repos/acme/widgets/hooks -f name=web -f 'events[]=issues' -f 'events[]=issue_comment' -f 'events[]=pull_request' -f 'config[url]=https://YOUR-HOST/webhook' -f 'config[content_type]=json' -f "config[secret]=$HOOK_SECRET"
+     next: GH_HOST=HOST gh api repos/acme/widgets/hooks -f name=web -f 'events[]=issues' -f 'events[]=issue_comment' -f 'events[]=pull_request' -f 'events[]=check_run' -f 'events[]=status' -f 'config[url]=https://YOUR-HOST/webhook' -f 'config[content_type]=json' -f "config[secret]=$HOOK_SECRET"
 """  # noqa: E501
 WRONG_HOOK = """\
  ✗  intake hook   http://127.0.0.1:1/webhook is switched off
@@ -103,8 +103,8 @@ WRONG_HOOK = """\
      next: GH_HOST=HOST gh api --method PATCH repos/acme/widgets/hooks/1/config -f "secret=$HOOK_SECRET"
  ✗  intake hook   http://127.0.0.1:1/webhook does not send JSON
      next: GH_HOST=HOST gh api --method PATCH repos/acme/widgets/hooks/1/config -f content_type=json
- ✗  intake hook   http://127.0.0.1:1/webhook does not tell of issue_comment, pull_request
-     next: GH_HOST=HOST gh api --method PATCH repos/acme/widgets/hooks/1 -f 'add_events[]=issue_comment' -f 'add_events[]=pull_request'
+ ✗  intake hook   http://127.0.0.1:1/webhook does not tell of issue_comment, pull_request, check_run, status
+     next: GH_HOST=HOST gh api --method PATCH repos/acme/widgets/hooks/1 -f 'add_events[]=issue_comment' -f 'add_events[]=pull_request' -f 'add_events[]=check_run' -f 'add_events[]=status'
  ✗  intake hook   http://127.0.0.1:1/webhook failed: its last delivery was not answered: failed to connect to host
      next: mend it, then: GH_HOST=HOST gh api --method POST repos/acme/widgets/hooks/1/pings
  ●  intake hook   http://127.0.0.1:1/webhook is called without looking at its certificate
@@ -308,7 +308,7 @@ async def test_what_doctor_says_to_type_mends_a_webhook(sick: Clinic) -> None:
     assert await process.wait() == 0
     (hook,) = await hooks.all()
     assert (hook.active, hook.content_type, hook.secret) == (True, "json", "s3cret")
-    assert set(hook.events) == {"issues", "issue_comment", "pull_request"}
+    assert set(hook.events) == {"issues", "issue_comment", "pull_request", "check_run", "status"}
     left = [probe["found"] for probe in await github_probes(home) if probe["name"] == "intake hook"]
     assert left == ["http://127.0.0.1:1/webhook failed: its last delivery was not answered: failed to connect to host"]
     await home.close()

@@ -42,6 +42,7 @@ def serving(place: Place) -> subprocess.Popen[str]:
     return daemon
 
 
+@pytest.mark.spec("D5")
 def test_the_first_ctrl_c_leaves_within_two_seconds_and_the_agent_goes_on(
     place: Place, held: Callable[[], None], tmp_path: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_the_first_ctrl_c_leaves_within_two_seconds_and_the_agent_goes_on(
     assert len(list((place.directory / "state/jobs").glob("*ask.analyze*"))) == 1, "nothing was started twice"
 
 
+@pytest.mark.spec("D5")
 def test_the_second_ctrl_c_ends_the_agents(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     process = place.start("resolve", "1")
     wait_for_agent(place)
@@ -75,6 +77,7 @@ def test_the_second_ctrl_c_ends_the_agents(place: Place, held: Callable[[], None
     assert said.code == 0 and said.json["outcome"] == "proven", "what was stopped is begun anew"
 
 
+@pytest.mark.spec("D1", "D2")
 def test_kill_9_loses_nothing_and_repeats_nothing(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     process = place.start("resolve", "1")
     wait_for_agent(place)
@@ -96,6 +99,7 @@ def test_two_runs_on_one_issue_are_refused(place: Place, held: Callable[[], None
     assert len(place("runs", "--json").json) == 1
 
 
+@pytest.mark.spec("D3", "K1")
 def test_a_second_daemon_is_refused_and_names_the_first(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     daemon = serving(place)
     run = place.start("resolve", "1", "--json")
@@ -108,6 +112,28 @@ def test_a_second_daemon_is_refused_and_names_the_first(place: Place, held: Call
     assert daemon.wait(timeout=30) == 0
 
 
+@pytest.mark.spec("D5")
+def test_a_daemon_that_is_told_to_stop_waits_for_its_agent_and_begins_nothing(
+    place: Place, held: Callable[[], None], tmp_path: Path
+) -> None:
+    daemon = serving(place)
+    following = place.start("resolve", "1", "--json")
+    wait_for_agent(place)
+    # Nobody is left to take over what the daemon does not begin.
+    following.kill()
+    following.wait()
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.stderr is not None and "when the agents at work are done" in daemon.stderr.readline()
+    assert daemon.poll() is None and processes_holding(place.directory / "state")
+    held()
+    assert daemon.wait(timeout=30) == 0
+    assert [path.name.split(".")[2] for path in (place.directory / "state/jobs").glob("r*.*.*")] == ["analyze"]
+    said = place("watch", "--json")
+    assert said.code == 0 and said.json["outcome"] == "proven"
+    assert len(list((place.directory / "state/jobs").glob("*ask.analyze*"))) == 1
+
+
+@pytest.mark.spec("K7")
 def test_a_follower_takes_over_when_the_worker_dies(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     daemon = serving(place)
     run = place.start("resolve", "1", "--json")
@@ -129,6 +155,7 @@ def test_cancel_leaves_no_process_behind(place: Place, held: Callable[[], None],
     assert place.outcome()["outcome"] == "cancelled"
 
 
+@pytest.mark.spec("K7")
 def test_a_detached_run_goes_on_without_us(place: Place, held: Callable[[], None], tmp_path: Path) -> None:
     said = place("resolve", "1", "-d", "--json")
     assert said.code == 0

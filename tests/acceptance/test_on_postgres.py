@@ -18,6 +18,7 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.mark.spec("D8")
 def test_a_run_on_postgres_ends_proven_though_its_worker_was_killed(place: Place, postgres: PostgresServer) -> None:
     place.extra["STORE"] = postgres.emptied()
     started, gate = place.shared / "started", place.shared / "gate"

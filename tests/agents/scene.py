@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from resolvent.adapters.agents.programs import CLAUDE, CODEX, Wanted
-from resolvent.app import App, Submission
+from resolvent.app import App
 from resolvent.domain.entry import Entry
 from resolvent.domain.events import Recorded
+from resolvent.submissions import Submission
 from resolvent.testing.demo import make_sample, sample_issue
 from resolvent.testing.model import ScriptedModel
 from resolvent.working import Session

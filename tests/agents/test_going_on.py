@@ -87,6 +87,7 @@ def sessions_of(scene: Scene, jobs: list[Any]) -> list[str]:
     return [words.findall(scene.app.home.jobs().output(job.id).read_text())[0] for job in jobs]
 
 
+@pytest.mark.spec("A14")
 @real_agents
 async def test_a_run_that_spent_its_money_asks_before_it_spends_more(tmp_path: Path) -> None:
     dear, cheap = {"usage": {"in": 100_000, "out": 10_000}}, {"usage": {"in": 20_000, "out": 0}}
@@ -169,6 +170,7 @@ async def test_an_answer_that_was_left_before_the_interruption_is_no_answer_afte
     assert [(job.state, job.turn) for job in jobs] == [("lost", 1), ("ended", 1), ("ended", 2)]
 
 
+@pytest.mark.spec("A15")
 @real_agents
 async def test_another_takes_the_place_of_an_agent_only_where_a_person_said_so(tmp_path: Path) -> None:
     def play(conversation: Conversation, step: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ async def test_a_turn_that_ended_over_its_budget_counts_and_the_next_one_asks(tm
     assert sum(job.usage.usd for job in jobs) == pytest.approx(PRICES[agent] * len(model.asked))
 
 
+@pytest.mark.spec("A14")
 @real_agents
 async def test_a_spent_day_is_asked_about_as_one_and_a_job_that_was_let_in_stays_so(tmp_path: Path) -> None:
     with ScriptedModel(by_step({"analyze": [{"structured": NOTHING_TO_DO, **USAGE}]})) as model:
@@ -140,3 +142,25 @@ async def test_what_an_agent_spent_is_counted_when_its_run_is_called_off_with_no
         await scene.app.home.close()
     assert document["outcome"] == "cancelled" and job.state == "lost"
     assert job.usage.usd >= 0.4 and document["cost"]["usd"] == job.usage.usd
+
+
+@real_agents
+async def test_agents_at_work_at_the_same_time_share_what_is_left_of_a_day(tmp_path: Path) -> None:
+    together = threading.Barrier(2)
+
+    def play(conversation: Conversation, step: int) -> dict[str, Any]:
+        if step == 0:
+            together.wait(60)
+        return {"bash": f"echo {step} > seen.txt", **USAGE} if step < 20 else {"structured": NOTHING_TO_DO}
+
+    with ScriptedModel(by_step({"analyze": play})) as model:
+        scene = await staged(tmp_path, model, "limits.cost_day_usd = 3.0", roles=("claude", "claude"))
+        runs = [await scene.submit() for _ in range(2)]
+        await Session(scene.app.home).serve_until_idle()
+        journal = await scene.app.home.journal()
+        asked = [one.question for run in runs for one in await journal.decisions(run)]
+        spent = (await journal.spent(since=0)).usd
+        await scene.app.home.close()
+    # Each alone would have stopped at three dollars.
+    assert spent < 5.0 and len(model.asked) < 9, (spent, len(model.asked))
+    assert [one.choices for one in asked] == [("retry", "stop")] * 2

@@ -24,6 +24,7 @@ def pauses(model: ScriptedModel) -> list[float]:
     return [later - earlier for earlier, later in pairwise(times)]
 
 
+@pytest.mark.spec("A12")
 @real_agents
 @pytest.mark.parametrize(("agent", "kind"), [("claude", "rate"), ("claude", "quota"), ("codex", "rate")])
 async def test_nothing_is_asked_before_the_limit_resets_and_the_run_goes_on_by_itself(
@@ -63,6 +64,7 @@ async def test_a_whole_run_is_proven_through_a_limit_of_three_seconds(tmp_path: 
     assert first.at >= struck and quiet == []
 
 
+@pytest.mark.spec("A12", "A15")
 @real_agents
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 async def test_a_wrong_key_is_a_question_at_once_and_the_answer_goes_on(tmp_path: Path, agent: str) -> None:
@@ -82,6 +84,7 @@ async def test_a_wrong_key_is_a_question_at_once_and_the_answer_goes_on(tmp_path
     assert asked[0].question.choices == ("retry", "stop") and refusals <= 2
 
 
+@pytest.mark.spec("A12")
 @real_agents
 async def test_one_agent_that_must_wait_holds_back_all_of_its_account(tmp_path: Path) -> None:
     with ScriptedModel(by_step(LOOKING)) as model:

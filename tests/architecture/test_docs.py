@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.architecture import source
+from tests.conformance.report import marks
 
 DOCS = source.ROOT / "docs"
 PAGES = sorted([*source.ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -59,6 +60,13 @@ def test_nothing_binding_is_said_outside_of_a_numbered_statement() -> None:
     numbered = sum(len(re.findall(r"\b(?:MUST|SHOULD|MAY)\b", text)) for _, text in statements())
     introduced = len("MUST, MUST NOT, SHOULD and MAY".replace(",", "").split()) - 2
     assert said == numbered + introduced
+
+
+def test_every_statement_is_asserted_by_a_test_that_can_fail_and_no_mark_names_another() -> None:
+    known, marked = [number for number, _ in statements()], marks("spec")
+    assert [number for number in known if number not in {mark.id for mark in marked}] == []
+    assert [f"{mark.file}:{mark.line} {mark.id}" for mark in marked if mark.id not in known] == []
+    assert [f"{mark.file}:{mark.line} {mark.test}" for mark in marked if not mark.asserts] == []
 
 
 def test_the_architecture_shows_every_module_there_is_and_none_that_is_not() -> None:

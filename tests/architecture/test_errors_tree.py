@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 import resolvent.adapters
 import resolvent.engine
 from resolvent import errors
+from resolvent.domain.outcome import EXIT_CODES
 
 
 def drawn() -> dict[str, str]:
@@ -46,6 +49,13 @@ def test_every_error_says_in_its_exit_code_who_must_act() -> None:
     assert codes["NotFound"] == 4
     assert codes["Unavailable"] == codes["ForgeDown"] == 5
     assert codes["StepFailed"] == codes["Bug"] == 1
+
+
+@pytest.mark.spec("K1")
+def test_every_outcome_has_the_exit_code_that_programs_know() -> None:
+    good = dict.fromkeys(("proven", "argued", "merged", "declined"), 0)
+    bad = {"failed": 1, "cancelled": 1, "waiting": 3, "escalated": 3}
+    assert good | bad == EXIT_CODES
 
 
 def test_control_flow_is_no_error() -> None:

@@ -103,6 +103,7 @@ def test_the_durable_execution_library_stands_in_one_module() -> None:
     assert found == {"src/resolvent/engine/durable.py"}
 
 
+@pytest.mark.spec("G1")
 def test_domain_modules_know_pydantic_and_the_standard_library_only(tmp_path: Path) -> None:
     allowed = {"resolvent", "pydantic", "pydantic_core", *sys.stdlib_module_names}
     impure = {"os", "time", "datetime", "random", "asyncio", "subprocess", "socket", "sqlite3", "pathlib", "uuid"}

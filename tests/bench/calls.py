@@ -26,6 +26,7 @@ async def main(place: Path, *, issues: int = ISSUES) -> list[Figure]:
         overrides = (*QUICK, "policy.status_comments=true", "limits.runs=2")
         stage = await Stage.set_up(place, overrides=overrides, rehearsal=rehearsal)
         hub = await stage.hub()
+        await rehearsal.held.account("anna", permission="write")
         for n in range(issues):
             await hub.create_issue(
                 f"The value is bad ({n})", "It should be good.", labels=("resolvent",), author="anna"

@@ -82,7 +82,7 @@ def begin(_: dict[str, Any]) -> dict[str, Any]:
 
 
 def go_on(asked: dict[str, Any]) -> dict[str, Any]:
-    if not memory(asked["sessionId"]).exists():
+    if HOW == "loses" or not memory(asked["sessionId"]).exists():
         raise Refused(-32002, "Resource not found", {"uri": asked["sessionId"]})
     if HOW != "resumes":
         for said in memory().read_text().splitlines():
@@ -191,6 +191,16 @@ def play_stops(_: str) -> str:
     return WORDS[0]
 
 
+def play_loses(said: str) -> None:
+    words("VERDICT=INVALID\n" if "could not be read" in said else "I have seen it.")
+
+
+def play_spends(_: str) -> None:
+    """Says that it took more tokens than any number can count."""
+    USAGE["inputTokens"] = 10**400
+    words("VERDICT=VALID")
+
+
 def play_named(_: str) -> None:
     for said in WORDS[1:]:
         words(said)
@@ -225,6 +235,14 @@ def play_strays(said: str) -> None:
         send({"jsonrpc": "2.0", "method": "session/update", "params": params})
     send({"jsonrpc": "2.0", "id": 4711, "result": "of nothing that was asked"})
     play_works(said)
+
+
+def play_logs(_: str) -> None:
+    """Prints a log beside its messages all the time, as long as it works."""
+    for _ in range(3):
+        for number in range(600):
+            raw(f"INFO {number}".encode())
+        words("working\n")
 
 
 def play_waits(_: str) -> str:

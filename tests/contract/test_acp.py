@@ -224,6 +224,13 @@ async def test_an_agent_that_tells_tokens_only_is_priced(stage: Stage) -> None:
     assert reply.session is not None and reply.session.spent.usd == 0
 
 
+async def test_a_turn_that_failed_is_paid_for_all_the_same(stage: Stage) -> None:
+    price = Price(input=10.0, cached=1.0, output=100.0)
+    with pytest.raises(AgentFailed) as caught:
+        await stage.play(stage.agent("stops", "max_tokens", price=price))
+    assert Usage.model_validate(caught.value.details["usage"]).usd == pytest.approx((60 * 10 + 40 * 1 + 30 * 100) / 1e6)
+
+
 async def test_the_agent_sees_the_contract_its_variables_and_nothing_else(stage: Stage) -> None:
     agent = stage.agent("works", variables={"MODE": "auto", "LANG": "de_DE.UTF-8"}, env=("FORGE_TOKEN_2",))
     given = stage.job(agent, stage.task()).environment
@@ -263,6 +270,7 @@ def test_in_a_box_the_key_is_put_in_by_a_gateway_and_the_agent_gets_a_placeholde
     assert job.secrets == (KEY,)
 
 
+@pytest.mark.spec("A11")
 def test_outside_of_a_box_the_key_goes_to_the_process_alone_and_is_a_secret(stage: Stage) -> None:
     job = served(stage, boxed=False)
     assert job.gateways == ()
@@ -384,6 +392,13 @@ async def test_files_and_terminals_of_ours_are_not_offered(stage: Stage) -> None
 # Hostile and broken agents
 
 
+async def test_numbers_that_no_machine_counts_in_are_none_and_cost_no_answer(stage: Stage) -> None:
+    agent = stage.agent("spends")
+    reply = await stage.play(agent)
+    assert (reply.text, reply.usage) == ("VERDICT=VALID", Usage())
+    assert [moment for moment in stage.moments(agent) if isinstance(moment, Spent)] == []
+
+
 async def test_an_agent_that_dies_failed_and_what_it_said_last_is_shown(stage: Stage) -> None:
     agent = stage.agent("dies", "out of ideas")
     with pytest.raises(AgentFailed, match=r"agent tiny: ended with exit 3 in the middle of the turn\nout of ideas"):
@@ -436,6 +451,10 @@ async def test_lines_that_are_no_messages_do_not_stop_a_turn(stage: Stage) -> No
     assert "a line that is no message: INFO ready" in notices
 
 
+async def test_an_agent_that_logs_between_its_messages_may_do_so_for_as_long_as_it_works(stage: Stage) -> None:
+    assert (await stage.play(stage.agent("logs"))).text == "working\n" * 3
+
+
 async def test_half_a_character_costs_no_message(stage: Stage) -> None:
     assert (await stage.play(stage.agent("halves"))).text == "half ? a pair"
 
@@ -485,6 +504,16 @@ async def test_a_refusal_that_states_a_time_says_until_when(stage: Stage) -> Non
     assert caught.value.until == pytest.approx(exit.ended_at + 90)
 
 
+async def test_a_time_that_only_its_gateway_heard_of_is_known_too(stage: Stage) -> None:
+    task = stage.task()
+    agent = stage.agent("refuses", "-32603", "HTTP 429 Too Many Requests")
+    exit = await stage.ended(agent, task)
+    stage.output(task).with_name("network").write_text(f"away 127.0.0.1:1 429 {exit.ended_at - 10:.3f} 90\n")
+    with pytest.raises(AgentBusy) as caught:
+        agent.reply(task, exit, stage.output(task))
+    assert caught.value.until == pytest.approx(exit.ended_at + 80, abs=0.01)
+
+
 # As goose 1.50 says them, with stop reason end_turn and exit 0.
 RETRY = "\n\nPlease retry if you think this is a transient or recoverable error."
 SERVER = "Ran into this error: Server error: Server error (500 Internal Server Error) at http://x/v1/responses: boom."
@@ -532,6 +561,7 @@ async def test_a_line_that_cannot_be_read_tells_nothing(stage: Stage, line: byte
     assert stage.agent("works").listener().hear(line) == ()
 
 
+@pytest.mark.spec("A10")
 @pytest.mark.parametrize(
     "lines",
     [

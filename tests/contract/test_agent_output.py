@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from resolvent.adapters.agents import lines, programs
 from resolvent.adapters.agents.claude import ClaudeAgent
 from resolvent.adapters.agents.claude_turn import ended_turn
-from resolvent.adapters.agents.endings import reset_time
+from resolvent.adapters.agents.endings import noted_reset, reset_time
 from resolvent.adapters.agents.lines import Objects
 from resolvent.adapters.agents.programs import CLAUDE, contract, find, lay_out, left, put
 from resolvent.domain.job import JobExit, Session, Task, Usage
@@ -158,6 +159,7 @@ def test_no_line_is_a_crash_and_every_moment_can_be_stored(
     assert results and results[-1]["is_error"] is False
 
 
+@pytest.mark.spec("A10")
 @pytest.mark.parametrize(
     "result",
     [
@@ -347,6 +349,7 @@ def test_a_stated_reset_is_understood(said: str, after_s: float) -> None:
         "API Error: 500 in 3 files",
         "resets 25:99pm (UTC)",
         "resets 3am (Nowhere/City)",
+        "resets 3am (America)",
         "resets Feb 31, 3am (UTC)",
         "reached|9999999999",
         "at 2026-99-99T99:99:99Z",
@@ -367,6 +370,33 @@ def test_what_states_no_reset_is_not_waited_for(said: str) -> None:
 def test_no_text_is_a_crash_and_no_reset_is_far_away(said: str) -> None:
     found = reset_time(f"resets {said}", now=NOW)
     assert found is None or NOW <= found <= NOW + 41 * 86400
+
+
+NOTED = f"away api.test:443 429 {NOW - 10:.3f} "
+
+
+@pytest.mark.parametrize(
+    ("notes", "after_s"),
+    [
+        (NOTED + "3600", 3590),
+        (NOTED + "3600.5", 3590.5),
+        (NOTED + "30\n" + NOTED + "60", 50),
+        (NOTED + "60\naway api.test:443 529 1.000 1\nrefused evil.test:80 away api.test:443 429 1.000 1", 50),
+        (NOTED + format_datetime(datetime.fromtimestamp(NOW + 7200, UTC), usegmt=True), 7200),
+    ],
+)
+def test_what_a_server_said_to_the_gateway_is_understood(tmp_path: Path, notes: str, after_s: float) -> None:
+    (tmp_path / "network").write_text(notes + "\n")
+    assert noted_reset(tmp_path / "output", now=NOW, status=429) == pytest.approx(NOW + after_s, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    "said", ["5", "", "soon", "-9", "1e9", "9" * 400, "999999999", "Mon, 99 Foo 2026 99:00:00 GMT"]
+)
+def test_a_time_that_is_over_or_none_is_not_waited_for(tmp_path: Path, said: str) -> None:
+    assert noted_reset(tmp_path / "output", now=NOW) is None
+    (tmp_path / "network").write_bytes(NOTED.encode() + said.encode() + b"\n\xff\n")
+    assert noted_reset(tmp_path / "output", now=NOW) is None
 
 
 # Programs

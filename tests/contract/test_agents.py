@@ -12,6 +12,7 @@ import pytest
 from resolvent.adapters.agents.command import CommandAgent
 from resolvent.adapters.jobs.supervised import SupervisedJobs
 from resolvent.domain.job import JobExit, Limits, Reply, Task, Usage
+from resolvent.domain.prices import Price
 from resolvent.domain.record import AgentChoice
 from resolvent.errors import AgentFailed, AgentMissing, AgentTimedOut, MalformedAnswer
 
@@ -83,6 +84,7 @@ def stage(tmp_path: Path) -> Stage:
 # What the agent gets
 
 
+@pytest.mark.spec("A5")
 async def test_the_environment_is_the_contract_and_what_was_allowed_and_nothing_else(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,11 +116,13 @@ async def test_no_allow_list_replaces_the_private_home_or_a_name_of_the_contract
     assert given["LANG"] == "de_DE.UTF-8"
 
 
+@pytest.mark.spec("A5")
 async def test_home_and_tmpdir_are_there_and_private_and_the_answer_is_absent(stage: Stage) -> None:
     reply = await stage.shell('stat -c "%a %F" "$HOME" "$TMPDIR"; test ! -e "$RESOLVENT_ANSWER"')
     assert reply.text == "700 directory\n" * 2
 
 
+@pytest.mark.spec("A5")
 async def test_it_starts_in_the_workspace_with_the_prompt_on_standard_input(stage: Stage) -> None:
     reply = await stage.play(stage.agent("sh", "-c", "pwd; cat"), prompt="fix ünïcode\r\nwithout end")
     assert reply.text == f"{stage.workspace}\nfix ünïcode\r\nwithout end"
@@ -132,6 +136,7 @@ async def test_asking_for_the_same_job_again_does_not_touch_an_answer_that_is_th
     assert (stage.private / "answer.json").read_text() == "{}"
 
 
+@pytest.mark.spec("A8")
 @pytest.mark.parametrize("command", [(), ("",), ("no-such-agent",), ("/no/such/agent",), ("/etc/passwd",), ("/etc",)])
 async def test_a_program_that_cannot_be_run_is_missing_and_the_error_says_what_to_type(
     stage: Stage, command: tuple[str, ...]
@@ -165,6 +170,7 @@ async def test_standard_output_is_the_text_and_standard_error_is_not(stage: Stag
     assert (reply.text, reply.answer, reply.usage) == ("VERDICT=VALID\n", None, Usage())
 
 
+@pytest.mark.spec("A9")
 async def test_the_answer_file_and_what_was_spent_are_read(stage: Stage) -> None:
     reply = await stage.shell(
         """printf '{"verdict": "NO_P0_P1"}' > "$RESOLVENT_ANSWER"
@@ -222,6 +228,7 @@ WRONG_FILES: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
+@pytest.mark.spec("A6")
 @pytest.mark.parametrize("wrong", WRONG_FILES.values(), ids=WRONG_FILES)
 async def test_an_answer_file_that_is_not_a_small_regular_text_is_malformed(
     stage: Stage, tmp_path: Path, wrong: Callable[[Path, Path], object]
@@ -234,10 +241,20 @@ async def test_an_answer_file_that_is_not_a_small_regular_text_is_malformed(
     assert caught.value.details["raw"] == "VERDICT=VALID\n"
 
 
+@pytest.mark.spec("A6")
 async def test_an_answer_of_exactly_the_largest_size_is_read(stage: Stage) -> None:
     stage.private.mkdir()
     (stage.private / "answer.json").write_bytes(b"x" * (1 << 20))
     assert len(stage.reply(stage.agent("true")).answer or "") == 1 << 20
+
+
+async def test_a_directory_in_place_of_the_answer_leaves_nothing_open(stage: Stage) -> None:
+    stage.private.mkdir()
+    (stage.private / "answer.json").mkdir()
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(MalformedAnswer, match="not a regular file"):
+        stage.reply(stage.agent("true"))
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 async def test_an_empty_answer_file_is_an_answer_that_will_not_parse_and_not_none(stage: Stage) -> None:
@@ -246,15 +263,28 @@ async def test_an_empty_answer_file_is_an_answer_that_will_not_parse_and_not_non
     assert stage.reply(stage.agent("true")).answer == ""
 
 
+@pytest.mark.spec("A9")
 @pytest.mark.parametrize(
     "usage",
-    ["", "nonsense", "[]", '{"usd": -5}', '{"usd": NaN}', '{"usd": 1e999}', '{"input_tokens": 1.5}', '{"x": 1}'],
+    [
+        *("", "nonsense", "[]", '{"usd": -5}', '{"usd": NaN}', '{"usd": 1e999}', '{"input_tokens": 1.5}', '{"x": 1}'),
+        *('{"cached_tokens": -1}', '{"output_tokens": 1%s}' % ("0" * 400), '{"input_tokens": 1%s}' % ("0" * 20)),
+    ],
 )
 async def test_senseless_usage_counts_as_none_and_loses_no_answer(stage: Stage, usage: str) -> None:
     stage.private.mkdir()
     (stage.private / "answer.json").write_text("{}")
     (stage.private / "usage.json").write_text(usage)
     assert stage.reply(stage.agent("true")) == Reply(text="", answer="{}", usage=Usage())
+
+
+async def test_tokens_are_priced_where_a_person_said_what_they_cost(stage: Stage) -> None:
+    stage.private.mkdir()
+    (stage.private / "usage.json").write_text('{"input_tokens": 1000, "output_tokens": 20}')
+    choice = AgentChoice(
+        name="mine", use="command", command=("true",), price=Price(input=10.0, cached=1.0, output=100.0)
+    )
+    assert stage.reply(CommandAgent("mine", choice, environment={})).usage.usd == pytest.approx(0.012)
 
 
 async def test_each_turn_tells_what_it_spent_itself_and_a_failed_one_too(stage: Stage) -> None:
@@ -290,6 +320,7 @@ async def test_an_exit_other_than_zero_is_a_failure_whatever_was_answered(stage:
     assert caught.value.details["exit"] == 3
 
 
+@pytest.mark.spec("A7")
 async def test_a_failure_shows_the_last_twenty_lines_of_standard_error_without_terminal_commands(stage: Stage) -> None:
     said = r"\033[31mred\033[0m\a\033]0;title\007\033[2J\r\n\303\233\302\233Kquota\000 spent\n\n"
     with pytest.raises(AgentFailed) as caught:

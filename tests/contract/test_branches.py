@@ -99,6 +99,7 @@ async def test_ids_of_any_shape_are_only_names(store: BranchStore, id: str) -> N
     assert await store.get(id) is None and held(store, await store.get("child")) == {"file"}
 
 
+@pytest.mark.spec("B7")
 async def test_a_branch_takes_no_place_on_the_disk_before_somebody_writes(store: BranchStore) -> None:
     await store.create(root("a"), lowers=())
     await store.fork(child("b", of="a"), below=as_they_are)
@@ -137,6 +138,7 @@ async def test_what_is_not_there_is_not_found_and_not_removed(store: BranchStore
     assert await store.delete("x") == ()
 
 
+@pytest.mark.spec("B7")
 async def test_a_sealed_layer_is_never_written_again(store: BranchStore) -> None:
     await store.create(root("a"), lowers=())
     sealed = await write(store, "a", "one")
@@ -379,6 +381,7 @@ async def flattens(store: BranchStore) -> None:
     await store.flatten(sealed, made=made, below=())
 
 
+@pytest.mark.spec("B8")
 @pytest.mark.parametrize("verb", [creates, forks, takes, takes_sealed, snapshots, lays, deletes, flattens])
 def test_a_kill_between_any_two_steps_leaves_every_branch_whole(in_memory: Path, verb: Verb) -> None:
     prepared = in_memory / "prepared"
@@ -511,6 +514,7 @@ async def test_what_was_not_sealed_when_the_machine_went_down_is_lost_and_can_be
     await after.close()
 
 
+@pytest.mark.spec("B8")
 async def test_what_a_snapshot_sealed_outlives_the_machine_and_what_a_fork_sealed_does_not(tmp_path: Path) -> None:
     before = await booted(tmp_path, "one")
     for id in ("kept", "r"):

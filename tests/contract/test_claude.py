@@ -117,6 +117,7 @@ async def test_it_works_with_its_own_tools_and_tells_what_it_does(everywhere: Ag
     assert reply.usage.usd > 0 and reply.usage.cached_tokens == 400 and reply.usage.input_tokens > 1000
 
 
+@pytest.mark.spec("A11")
 async def test_the_key_is_neither_in_the_box_nor_in_any_file(box: AgentStage, models: Models) -> None:
     look = "env; cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; grep -rs only-one-that-is $HOME $TMPDIR /run"
     reply = await box.play(models([{"bash": look}, {"text": "looked"}]))
@@ -126,6 +127,7 @@ async def test_the_key_is_neither_in_the_box_nor_in_any_file(box: AgentStage, mo
     assert box.files_with(THE_KEY) == []
 
 
+@pytest.mark.spec("A11")
 async def test_without_a_box_the_key_is_blotted_out_of_all_that_is_kept(stage: AgentStage, models: Models) -> None:
     reply = await stage.play(models([{"bash": f"echo ${KEY}"}, {"text": "looked"}]))
     seen = [moment.output.strip() for moment in stage.moments() if isinstance(moment, ToolAnswered)]
@@ -316,6 +318,13 @@ async def test_a_rate_limit_is_busy_until_its_server_said(stage: AgentStage, mod
     assert caught.value.until is not None and began < caught.value.until < time.time() + 5
 
 
+async def test_a_rate_limit_that_resets_in_an_hour_is_busy_until_then(box: AgentStage, models: Models) -> None:
+    began = time.time()
+    with pytest.raises(AgentBusy) as caught:
+        await box.play(models([{"text": "x", "limit": {"seconds": 3600}}]))
+    assert caught.value.until == pytest.approx(began + 3600, abs=30)
+
+
 async def test_a_quota_of_a_subscription_is_busy_until_its_reset(stage: AgentStage, models: Models) -> None:
     agent = models([{"text": "x", "limit": {"seconds": 3600, "kind": "quota"}}], key="", given={TOKEN: THE_KEY})
     began = time.time()
@@ -355,6 +364,7 @@ async def test_too_many_turns_failed(stage: AgentStage, models: Models) -> None:
         await stage.play(agent)
 
 
+@pytest.mark.spec("A14")
 async def test_a_budget_that_is_spent_says_what_was_spent(stage: AgentStage, models: Models) -> None:
     agent = models([{"bash": "echo done > partial.txt"}, {"bash": "true", "usage": {"in": 400_000}}, {"text": "never"}])
     with pytest.raises(BudgetSpent, match=r"Reached maximum budget .*\(it may spend \$1\)") as caught:

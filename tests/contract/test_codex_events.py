@@ -106,6 +106,7 @@ def test_no_line_breaks_the_listener_or_passes_for_an_end(line: bytes, output: P
             agent().reply(TASK, GOOD, output)
 
 
+@pytest.mark.spec("A10")
 def test_an_end_counts_only_with_a_good_exit_and_a_good_exit_only_with_an_end(output: Path) -> None:
     output.write_bytes(lines(STARTED, ENDED))
     assert agent().reply(TASK, GOOD, output).usage.input_tokens == 3

@@ -38,6 +38,7 @@ async def test_the_lock_is_taken_once_and_known_by_its_process(lock: DaemonLock,
     assert not await other.acquire()
 
 
+@pytest.mark.spec("D3")
 async def test_a_second_daemon_is_told_which_process_runs(lock: DaemonLock, store_url: str) -> None:
     async with child(store_url, HOLDS) as daemon:
         assert await daemon.says() == "True"

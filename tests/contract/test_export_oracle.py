@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.boxed import MEMORY, emptied_later
@@ -68,6 +69,7 @@ async def compared(adapter: str, before: dict[Name, Node], after: dict[Name, Nod
         await stage.close()
 
 
+@pytest.mark.spec("B3")
 @settings(max_examples=25, deadline=None)
 @given(before=TREES, after=TREES, rules=RULES, adapter=st.sampled_from(sorted(ADAPTERS)))
 def test_an_export_is_the_tree_git_would_make(

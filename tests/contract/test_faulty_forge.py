@@ -14,7 +14,7 @@ from resolvent.testing.faulty_forge import FaultyForge
 READS = {
     *("login", "trusted", "permission", "sync", "fetch", "default_branch", "head_of", "close", "fetch_line"),
     *("issue", "issues", "search_issues", "pull_request", "pull_requests"),
-    *("comments", "comments_since", "comment_at", "required_checks", "await_checks", "holder"),
+    *("comments", "comments_since", "comment_at", "labelling", "required_checks", "await_checks", "nudge", "holder"),
 }
 
 

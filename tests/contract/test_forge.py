@@ -211,6 +211,7 @@ EXACT = [
 
 
 @pytest.mark.conforms("S0.27")
+@pytest.mark.spec("F2")
 @pytest.mark.parametrize("body", EXACT, ids=range(len(EXACT)))
 async def test_a_comment_on_an_issue_or_a_pull_request_comes_back_byte_for_byte(stage: Stage, body: str) -> None:
     issue, pull = await stage.forge.open_issue(title="One", body=""), await proposed(stage)
@@ -398,6 +399,7 @@ async def test_a_new_head_is_made_only_where_there_is_none(stage: Stage) -> None
     assert await stage.forge.head_of("topic") == one.commit
 
 
+@pytest.mark.spec("X4")
 async def test_a_head_moves_only_from_the_expected_commit(stage: Stage) -> None:
     one = await made(stage.source, {"a.txt": "1"}, stage.base)
     two = await made(stage.source, {"a.txt": "2"}, one)
@@ -612,6 +614,7 @@ async def test_what_to_type_to_have_a_pull_request_is_one_line_whatever_its_bran
 # --- merging
 
 
+@pytest.mark.spec("F1")
 async def test_merging_puts_exactly_the_expected_head_onto_the_base(stage: Stage, tmp_path: Path) -> None:
     pull = await proposed(stage)
     merged = await stage.forge.merge(pull, expect=head_change(pull))

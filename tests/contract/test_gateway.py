@@ -314,3 +314,26 @@ def test_what_a_client_says_is_noted_without_the_jobs_secrets(stage: Stage) -> N
     gated = stage.gateway_to(stage.server(hello), network=["api.test:443"], secrets=["a-planted-secret"])
     gated.answer_to(b"GET http://a-planted-secret.evil.test/ HTTP/1.1\r\n\r\n")
     assert gated.notes_file.read_text().startswith("refused [redacted].evil.test:80 ")
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+def test_a_server_that_wants_to_be_left_alone_is_noted_with_the_time(stage: Stage, status: int) -> None:
+    def away(client: socket.socket, _: bytearray) -> None:
+        client.sendall(f"HTTP/1.1 {status} No\r\nRetry-After: 3600\r\nContent-Length: 2\r\n\r\nno".encode())
+
+    server = stage.server(away)
+    gated = stage.gateway_to(server)
+    began = time.time()
+    assert gated.answer_to(GET).endswith(b"\r\n\r\nno")
+    # Written before the answer was given: who asked may be gone after it, and the gateway with it.
+    deed, name, said, at, after = gated.notes_file.read_text().split()
+    assert (deed, name, said, after) == ("away", f"{HOST}:{server.port}", str(status), "3600")
+    assert began - 0.01 <= float(at) <= time.time() + 0.01
+
+
+def test_nothing_is_noted_of_a_server_that_states_no_time_or_answers(stage: Stage) -> None:
+    answers = [b"HTTP/1.1 429 No\r\nContent-Length: 0\r\n\r\n", b"HTTP/1.1 200 OK\r\nRetry-After: 9\r\n\r\n"]
+    gated = stage.gateway_to(stage.server(lambda client, _: client.sendall(answers.pop())))
+    for _ in range(2):
+        gated.answer_to(GET)
+    assert gated.notes_file.read_text() == ""

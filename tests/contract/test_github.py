@@ -15,7 +15,7 @@ from tests.contract.github_stage import LOGIN, OWNER, REPO, GitHubStage
 
 from resolvent.adapters.forges.github import GitHubForge
 from resolvent.adapters.git import Git
-from resolvent.domain.subject import PullRequest, RequiredCheck
+from resolvent.domain.subject import Labelling, PullRequest, RequiredCheck
 from resolvent.errors import ForgeDown, ForgeRefused, HeadMoved, NotFound, ResolventError, UsageError
 from resolvent.forge_server.hub import Merging
 
@@ -57,6 +57,7 @@ async def test_opening_asks_nothing(stage: GitHubStage) -> None:
 # --- who we are
 
 
+@pytest.mark.spec("F9")
 async def test_a_wrong_token_is_refused_with_how_to_make_one_and_is_told_to_nobody(
     stage: GitHubStage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -441,6 +442,7 @@ async def test_an_answer_without_sense_names_the_field(stage: GitHubStage) -> No
     assert await stage.forge.default_branch() == "main"
 
 
+@pytest.mark.spec("F8")
 async def test_after_a_secondary_limit_nothing_is_sent_before_its_time(stage: GitHubStage) -> None:
     issue = await stage.forge.open_issue(title="T", body="")
     stage.goes_wrong("secondary", retry_after=120, method="POST", times=1)
@@ -492,6 +494,7 @@ async def test_a_spent_limit_says_until_when(stage: GitHubStage) -> None:
     assert len(stage.requests()) == before
 
 
+@pytest.mark.spec("F8")
 async def test_below_the_reserve_a_read_waits_and_a_write_goes(stage: GitHubStage) -> None:
     forge = stage.another(reserve=500, cache=None)
     issue = await forge.open_issue(title="T", body="")
@@ -628,11 +631,52 @@ async def test_a_claim_whose_answer_is_lost_is_ours_when_asked_again(stage: GitH
     stage.goes_wrong("lost", method="POST", path="/git/refs", times=1)
     await refused(stage.forge.claim("issue-1", "host-a"), ForgeDown)
     assert await stage.forge.claim("issue-1", "host-a") == "host-a"
-    stage.goes_wrong("lost", method="DELETE", times=1)
-    await refused(stage.forge.release("issue-1", "host-a"), ForgeDown)
+    stage.goes_wrong("lost", method="POST", path="/git-receive-pack", times=1)
+    await stage.forge.release("issue-1", "host-a")
     assert await stage.forge.claim("issue-1", "host-b") == "host-b"
     await stage.forge.release("issue-1", "host-a")
     assert await stage.forge.claim("issue-1", "host-c") == "host-b"
+    stage.goes_wrong("error", method="POST", path="/git-receive-pack", times=1)
+    await refused(stage.forge.release("issue-1", "host-b"), ForgeDown)
+    assert await stage.forge.holder("issue-1") == "host-b"
+
+
+async def test_who_gives_a_claim_back_slowly_does_not_take_away_the_next_one(stage: GitHubStage) -> None:
+    await stage.forge.claim("issue-1", "host-a")
+    stage.goes_wrong("slow", method="DELETE|POST", path="/git/refs/|/git-receive-pack", times=1)
+    releasing = asyncio.create_task(stage.forge.release("issue-1", "host-a"))
+    async with asyncio.timeout(30):
+        await stage.served.faults.until_held()
+        await stage.hub.forge.release("issue-1", "host-a")
+        await stage.hub.forge.claim("issue-1", "host-b")
+        stage.served.faults.clear()
+        await releasing
+    assert await stage.forge.holder("issue-1") == "host-b"
+
+
+async def test_the_events_tell_who_put_a_label_on_last_and_when(stage: GitHubStage) -> None:
+    issue = await stage.hub.open_issue(await stage.account(OWNER), title="T", labels=["Bug", "other"])
+    target = f"issue-{issue.number}"
+    first = await stage.forge.labelling(target, "bug")
+    assert (first.by, first.at > 0) == (OWNER, True)
+    await stage.hub.account("tri", permission="triage")
+    await stage.hub.label(await stage.account("tri"), issue.number, remove=["Bug"])
+    assert await stage.forge.labelling(target, "bug") == Labelling()
+    stage.later(5)
+    await stage.hub.label(await stage.account("tri"), issue.number, add=["Bug"])
+    second = await stage.forge.labelling(target, "bug")
+    assert (second.by, second.at > first.at) == ("tri", True)
+    with pytest.raises(NotFound):
+        await stage.forge.labelling("issue-99", "bug")
+
+
+async def test_a_repository_without_commits_has_no_branch_and_says_what_to_do(stage: GitHubStage) -> None:
+    said = {"message": "Git Repository is empty."}
+    stage.goes_wrong("error", status=409, said=said, method="GET", path="/git/ref/")
+    assert await stage.forge.head_of("main") is None
+    with pytest.raises(ForgeRefused, match="has no commits") as error:
+        await stage.forge.sync(stage.source)
+    assert error.value.hint.startswith("git push ")
 
 
 async def test_a_label_is_taken_away_although_the_first_answer_is_lost(stage: GitHubStage) -> None:
@@ -665,6 +709,7 @@ async def test_what_did_not_change_is_asked_for_again_and_costs_nothing(stage: G
     assert 304 in [seen.status for seen in stage.requests(before)]
 
 
+@pytest.mark.spec("F9")
 async def test_the_token_is_in_no_file_of_the_cache(stage: GitHubStage) -> None:
     await stage.forge.login()
     await stage.forge.issues()
@@ -722,7 +767,7 @@ async def test_who_waits_for_ci_is_woken_by_news(stage: GitHubStage) -> None:
     waiting = asyncio.create_task(forge.await_checks(stage.base.commit, timeout_s=3600))
     await looked.wait()
     await stage.reports(stage.base.commit, "build", "passed")
-    forge.nudge()
+    forge.nudge(stage.base.commit)
     async with asyncio.timeout(30):
         assert [check.state for check in await waiting] == ["passed"]
 
@@ -736,3 +781,21 @@ async def test_a_check_that_ci_does_not_let_us_run_again_is_refused(stage: GitHu
     await refused(forge.rerun(check))
     with pytest.raises(NotFound):
         await forge.rerun(RequiredCheck(name="x", commit=stage.base.commit, state="failed"))
+
+
+async def test_news_of_others_do_not_make_the_old_word_of_a_rerun_its_new_one(stage: GitHubStage) -> None:
+    await stage.requires("build")
+    await stage.reports(stage.base.commit, "build", "failed")
+    (check,) = await stage.forge.required_checks(stage.base.commit)
+    checks, words, looks = stage.forge._checks, stage.forge._checks._words, 0
+    old = await words(stage.base.commit, {"build": frozenset()})
+
+    async def late(*asked: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        checks.nudge(stage.base.commit)
+        return old if looks < 100 else await words(*asked)
+
+    checks._words = late  # type: ignore[method-assign]
+    await stage.forge.rerun(check)
+    assert looks >= 100

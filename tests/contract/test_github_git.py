@@ -31,6 +31,7 @@ def command_lines() -> list[bytes]:
     return found
 
 
+@pytest.mark.spec("F9")
 async def test_while_git_pushes_nobody_sees_the_token_in_a_command_line(stage: GitHubStage) -> None:
     change = await made(stage.source, {"a.txt": "2"}, stage.base)
     stage.goes_wrong("slow", path="git-receive-pack")

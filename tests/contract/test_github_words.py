@@ -254,6 +254,7 @@ def limits(remaining: int, *, reset: float, date: float, resource: str = "core",
     return {f"x-ratelimit-{name}": str(value) for name, value in said.items()} | {"date": formatdate(date, usegmt=True)}
 
 
+@pytest.mark.spec("F8")
 def test_nobody_sends_anything_before_the_end_of_a_secondary_limit(clock: Clock) -> None:
     budget = Budget(reserve=0, now=clock.now)
     budget.hear(403, {"retry-after": "30"})

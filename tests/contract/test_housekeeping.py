@@ -76,6 +76,7 @@ def own_layers(stage: Stage) -> set[str]:
 # Rescue.
 
 
+@pytest.mark.spec("B10")
 async def test_work_that_nobody_published_is_kept_under_a_ref_when_its_branch_is_deleted(
     stage: Stage, base: Change
 ) -> None:
@@ -163,6 +164,7 @@ async def test_whoever_knows_what_was_published_is_asked(tmp_path: Path) -> None
     await store.close()
 
 
+@pytest.mark.spec("B10")
 async def test_what_cannot_become_a_commit_is_not_thrown_away_unless_it_is_dropped(stage: Stage, base: Change) -> None:
     branch = await worked(stage, await stage.workspace.root(base, id="a"), "GIT~1")
     with pytest.raises(ExportRefused):
@@ -305,6 +307,7 @@ async def test_a_layer_that_was_made_while_others_were_measured_is_measured_agai
 # Collection.
 
 
+@pytest.mark.spec("B8")
 async def test_what_a_crash_left_is_collected_and_nothing_else(stage: Stage, base: Change) -> None:
     branch = await worked(stage, await stage.workspace.root(base, id="a"))
     fork = await stage.workspace.fork(branch, id="b")
@@ -401,6 +404,24 @@ async def depth_of(stage: Stage, id: str) -> int:
     return len((await on(stage).store.require(id)).shown)
 
 
+@pytest.mark.spec("B7")
+async def test_a_fork_looks_at_nothing_of_the_tree_below_it(stage: Stage, base: Change) -> None:
+    parent = await deep(stage, base, depth=5)
+    await stage.workspace.fork(parent, id="first")
+    store = on(stage).store
+    trees = [store.layers.up(layer) for layer in (await store.require(parent.id)).shown]
+    for tree in trees:
+        tree.rename(tree.with_name("away"))
+        tree.mkdir()
+    # That a layer is there is all that it asks, so it takes as long whatever is in it.
+    child = await stage.workspace.fork(parent, id="child")
+    for tree in trees:
+        tree.rmdir()
+        tree.with_name("away").rename(tree)
+    assert len(trees) >= 6 and await stage.files(child) == await stage.files(parent)
+
+
+@pytest.mark.spec("B7")
 async def test_a_stack_past_64_is_put_together_into_one_layer_that_shows_the_same(stage: Stage, base: Change) -> None:
     branch = await deep(stage, base, depth=DEEP - 2)
     assert await depth_of(stage, branch.id) == DEEP

@@ -41,6 +41,7 @@ async def test_a_job_runs_and_its_exit_and_output_are_kept(place: Place) -> None
     assert sorted(place.jobs.output("job").read_text().split()) == ["err", "out"]
 
 
+@pytest.mark.spec("J2")
 async def test_a_finished_job_is_collected_and_not_started_again(place: Place) -> None:
     job = place.job("echo x >> count; exit 3")
     first = await place.jobs.ensure(job)
@@ -48,6 +49,7 @@ async def test_a_finished_job_is_collected_and_not_started_again(place: Place) -
     assert (place.path / "count").read_text() == "x\n"
 
 
+@pytest.mark.spec("J1")
 async def test_a_job_asked_for_by_many_processes_at_once_starts_exactly_once(place: Place) -> None:
     gate, done = place.path / "gate", place.meeting("done")
     os.mkfifo(gate)
@@ -62,6 +64,7 @@ async def test_a_job_asked_for_by_many_processes_at_once_starts_exactly_once(pla
     assert len({*said, *await asyncio.gather(*here)}) == 1
 
 
+@pytest.mark.spec("J1")
 async def test_a_job_outlives_the_kill_of_its_starter_and_is_attached_to(place: Place) -> None:
     ready, gate = place.meeting("ready"), place.meeting("gate")
     job = place.job(f"echo x >> count; echo > {ready}; read _ < {gate}; echo done; exit 7")
@@ -109,6 +112,7 @@ async def test_cancelling_whoever_waits_leaves_the_job_running_and_no_descriptor
     assert (await again).exit == 6
 
 
+@pytest.mark.spec("J2")
 async def test_a_job_whose_supervisor_was_killed_is_lost_and_dies_with_it(place: Place) -> None:
     ready = place.meeting("ready")
     job = place.job(f"echo x >> count; echo $$ > {ready}; exec sleep 1000")
@@ -188,6 +192,7 @@ async def test_the_supervisor_keeps_no_environment_that_its_process_could_read(p
     assert (exit.exit, place.jobs.output("job").read_bytes()) == (0, b"")
 
 
+@pytest.mark.spec("J7")
 async def test_the_values_of_the_environment_never_reach_the_disk(place: Place) -> None:
     await place.jobs.ensure(place.job("true", environment={"MODEL_KEY": "sk-very-secret"}))
     kept = [file for file in place.of().iterdir() if file.is_file()]
@@ -279,6 +284,7 @@ async def test_a_limit_beyond_all_time_is_no_limit(place: Place) -> None:
     assert (await place.jobs.ensure(place.job("sleep 0.1; exit 3", limits=limits))).exit == 3
 
 
+@pytest.mark.spec("J3")
 async def test_the_idle_limit_counts_from_the_last_output(place: Place) -> None:
     command = "for _ in 1 2 3 4; do echo tick; sleep 0.3; done; exec sleep 1000"
     exit = await place.jobs.ensure(place.job(command, limits=Limits(idle_s=0.8)))
@@ -293,6 +299,7 @@ async def test_standard_error_is_output_too_when_idleness_is_counted(place: Plac
     assert (exit.ending, exit.exit) == ("exited", 9)
 
 
+@pytest.mark.spec("J3")
 async def test_a_flood_of_output_is_capped_to_the_byte_and_ends_the_job(place: Place) -> None:
     exit = await place.jobs.ensure(place.job("exec yes", limits=Limits(output_bytes=100_001)))
     assert (exit.ending, exit.ended) == ("output", False)
@@ -313,6 +320,7 @@ async def test_ten_megabytes_of_output_arrive_whole(place: Place) -> None:
     assert place.jobs.output("job").stat().st_size > 10_000_000
 
 
+@pytest.mark.spec("J4")
 async def test_a_pause_file_stops_the_clock_until_it_is_taken_away(place: Place) -> None:
     ready, gate = place.meeting("ready"), place.meeting("gate")
     place.of().mkdir(parents=True)
@@ -327,6 +335,7 @@ async def test_a_pause_file_stops_the_clock_until_it_is_taken_away(place: Place)
     assert exit.seconds >= 0.5
 
 
+@pytest.mark.spec("J4")
 async def test_a_pause_in_the_middle_stops_the_clock(place: Place) -> None:
     ready = place.meeting("ready")
     waiting = asyncio.create_task(
@@ -453,6 +462,7 @@ def exit_said_by(driver: "subprocess.Popen[str]") -> JobExit:
     return JobExit.model_validate_json(driver.communicate(timeout=60)[0])
 
 
+@pytest.mark.spec("J5")
 async def test_output_that_cannot_be_written_does_not_lose_the_exit(place: Place) -> None:
     def small_files_only() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
@@ -478,6 +488,7 @@ def tiny_disk(place: Place) -> Callable[[str, str], str]:
     return run
 
 
+@pytest.mark.spec("J5")
 async def test_a_disk_that_fills_up_does_not_lose_the_exit(place: Place, tiny_disk: Callable[[str, str], str]) -> None:
     job = place.job("head -c 10000000 /dev/zero; exit 5")
     exit = JobExit.model_validate_json(tiny_disk(DRIVER, job.model_dump_json()))

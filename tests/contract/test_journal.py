@@ -84,6 +84,7 @@ await journal.close()
 """
 
 
+@pytest.mark.spec("R2")
 async def test_of_many_processes_that_claim_one_subject_exactly_one_gets_it(store_url: str, journal: Journal) -> None:
     async with contextlib.AsyncExitStack() as stack:
         rivals = [await stack.enter_async_context(child(store_url, CLAIMS, f"rival-{nth}")) for nth in range(3)]
@@ -220,6 +221,7 @@ async def test_an_ended_run_whose_subject_went_to_another_stays_ended(with_run: 
     assert (run.state, run.plays, run.outcome) == ("ended", 1, "escalated")
 
 
+@pytest.mark.spec("R9")
 async def test_a_waiting_run_is_reopened_once_and_keeps_the_wish_to_cancel(with_run: Journal) -> None:
     await with_run.set_state("run-1", "waiting")
     await with_run.ask_to_cancel("run-1")
@@ -397,6 +399,7 @@ async def test_the_jobs_of_agents_are_found_by_when_they_were_over(with_run: Jou
     assert [(job.id, job.usage.usd) for job in found] == [("first", 100.0), ("second", 150.0)]
 
 
+@pytest.mark.spec("E2")
 async def test_evidence_never_changes_once_it_was_seen(with_run: Journal) -> None:
     await with_run.save_evidence("run-1", an_evidence())
     await with_run.save_evidence("run-1", an_evidence(exit=0, execution="PASSED"))

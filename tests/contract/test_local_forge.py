@@ -131,6 +131,7 @@ async def test_diverged_histories_are_an_error_whose_hint_typed_as_it_is_heals_t
     assert (checkout.root / "b.txt").exists()
 
 
+@pytest.mark.spec("F1")
 async def test_a_pull_request_the_user_merged_by_hand_reads_as_merged_and_closes_its_issue(
     forge: LocalForge, checkout: Checkout, tmp_path: Path
 ) -> None:
@@ -214,6 +215,7 @@ async def test_a_subdirectory_a_linked_worktree_and_a_bare_repository_are_all_un
     assert not (await forge.sync(checkout.root)).dirty
 
 
+@pytest.mark.spec("R6")
 async def test_a_dirty_tree_is_reported_and_never_an_error(forge: LocalForge, checkout: Checkout) -> None:
     (checkout.root / ".gitignore").write_text("*.log\n")
     commit = checkout.commit()
@@ -523,6 +525,7 @@ async def test_a_check_that_is_no_longer_required_releases_who_waits(stage: Loca
     assert await stage.forge.await_checks(stage.base.commit, timeout_s=60) == ()
 
 
+@pytest.mark.spec("F1")
 async def test_what_was_written_is_there_after_the_forge_is_opened_again(stage: LocalStage, tmp_path: Path) -> None:
     issue = await stage.forge.open_issue(title="One", body="")
     pull = await proposed(stage)

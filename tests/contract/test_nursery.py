@@ -180,6 +180,7 @@ async def test_who_only_looks_is_not_taken_for_a_supervisor(place: Place) -> Non
 # What is left of a job whose supervisor was killed
 
 
+@pytest.mark.spec("J2")
 @pytest.mark.parametrize("way", ["asked for", "cancelled"])
 async def test_processes_that_a_lost_job_left_in_its_session_are_killed(place: Place, way: str) -> None:
     ready = place.meeting("ready")

@@ -96,6 +96,7 @@ async def _until_written(store: Store, body: str) -> None:
 # Schemas
 
 
+@pytest.mark.spec("D7")
 async def test_a_newer_store_is_refused_with_both_numbers(store_url: str) -> None:
     journal = await connect(store_url)
     await journal.store.write("UPDATE meta SET number = 99 WHERE name = 'schema of journal'")
@@ -169,6 +170,7 @@ async def test_in_postgres_our_tables_have_a_schema_of_their_own(postgres_url: s
 # When the database is not well
 
 
+@pytest.mark.spec("D6")
 async def test_a_full_disk_loses_nothing_that_was_acknowledged_and_heals(sqlite_url: str) -> None:
     journal = await connect(sqlite_url)
     await journal.add_run(a_run(), subjects=["issue-7"])
@@ -195,6 +197,7 @@ async def test_a_full_disk_loses_nothing_that_was_acknowledged_and_heals(sqlite_
     await journal.close()
 
 
+@pytest.mark.spec("D8")
 async def test_an_acknowledged_write_is_on_the_disk_and_only_ours_to_read(sqlite_url: str) -> None:
     store = await Store.open(sqlite_url)
     assert await store.read("PRAGMA synchronous") == [{"synchronous": 2}]

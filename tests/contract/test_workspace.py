@@ -45,6 +45,7 @@ async def base(stage: Stage) -> Change:
     return await stage.commit(BASE)
 
 
+@pytest.mark.spec("B2")
 async def test_a_root_holds_exactly_the_bytes_modes_and_links_of_its_commit(stage: Stage) -> None:
     files = BASE | {
         ".gitattributes": text("* text eol=crlf\n*.id ident\n*.sub export-subst\n*.lfs filter=lfs\n"),
@@ -101,6 +102,7 @@ async def test_ids_of_any_shape_get_directories_of_their_own_inside_the_state(st
     assert all(path.resolve().is_relative_to(stage.state.resolve()) and path.is_dir() for path in paths)
 
 
+@pytest.mark.spec("B2")
 async def test_a_fork_has_everything_the_parent_left_and_shares_nothing_with_it(stage: Stage, base: Change) -> None:
     parent = await stage.workspace.root(base, id="parent")
     content = os.urandom(300_000)
@@ -172,6 +174,7 @@ async def test_an_agent_can_use_git_in_its_branch(stage: Stage, base: Change) ->
     assert await stage.agent(branch, "git", "log", "-1", "--format=%s") == "mine\n"
 
 
+@pytest.mark.spec("B4")
 async def test_an_agents_own_commits_are_not_history(stage: Stage, base: Change) -> None:
     branch = await stage.workspace.root(base, id="r")
 
@@ -234,6 +237,7 @@ async def test_many_new_files_travel_as_one_pack(stage: Stage, base: Change) -> 
     assert len(list((stage.repository.path / "objects/pack").glob("*.pack"))) == 1
 
 
+@pytest.mark.spec("B3")
 async def test_ignored_leftovers_stay_behind_and_are_named(stage: Stage) -> None:
     base = await stage.commit(BASE | {"build/tracked.txt": text("old"), "src/.gitignore": text("local.py\n!x.log\n")})
     branch = await stage.workspace.root(base, id="r")
@@ -271,6 +275,7 @@ async def test_ignored_leftovers_stay_behind_and_are_named(stage: Stage) -> None
     assert (await stage.files(check)).keys() == held.keys()
 
 
+@pytest.mark.spec("B3")
 async def test_an_agent_cannot_change_what_is_ignored(stage: Stage, base: Change) -> None:
     branch = await stage.workspace.root(base, id="r")
 
@@ -310,6 +315,7 @@ async def test_rules_that_became_a_directory_are_still_the_parents_rules(stage: 
     assert await stage.repository.changed_paths(base, change) == (".gitignore", ".gitignore/sub/x")
 
 
+@pytest.mark.spec("B4")
 async def test_nothing_that_git_would_keep_is_no_change(stage: Stage, base: Change) -> None:
     branch = await stage.workspace.root(base, id="r")
 
@@ -324,6 +330,7 @@ async def test_nothing_that_git_would_keep_is_no_change(stage: Stage, base: Chan
     assert stage.workspace.ignored(branch) == ("a.log",)
 
 
+@pytest.mark.spec("B4")
 async def test_a_repeated_export_is_the_same_commit(stage: Stage, base: Change) -> None:
     branch = await stage.workspace.root(base, id="r")
     await stage.inside(branch, lambda work: (work / "new.py").write_text("new"))
@@ -414,6 +421,7 @@ async def test_a_file_laid_over_a_branch_is_there_once_and_for_all(stage: Stage,
     assert (await stage.files(branch))[b"tests/new/test_it.py"] == text("the running check wrote here")
 
 
+@pytest.mark.spec("B6")
 @pytest.mark.parametrize(
     "path",
     [

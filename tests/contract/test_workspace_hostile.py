@@ -102,6 +102,7 @@ ATTACKS: list[Attack] = [
 ]
 
 
+@pytest.mark.spec("B1")
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 async def test_nothing_an_agent_planted_ever_runs_on_the_host(
     stage: Stage, branch: Branch, attack: Attack, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +142,7 @@ async def test_a_childs_repository_is_never_the_parents(stage: Stage, branch: Br
     assert not stage.canary.exists()
 
 
+@pytest.mark.spec("B1")
 async def test_a_private_repository_named_as_alternate_is_not_read(
     stage: Stage, branch: Branch, tmp_path: Path
 ) -> None:
@@ -190,6 +192,7 @@ async def test_whatever_became_of_the_agents_repository_its_files_are_exported(
     assert await stage.agent(child, "git", "status", "--porcelain") == "?? new.py\n"
 
 
+@pytest.mark.spec("B5")
 @pytest.mark.parametrize(
     "name",
     [".GIT", ".Git", "sub/.git", "sub/.gIt", "git~1", "GIT~1", ".g\u200cit", ".gi\ufefft", ".git ", ".git.", ".git. .",
@@ -258,6 +261,7 @@ async def test_names_of_any_bytes_make_the_round_trip(stage: Stage, branch: Bran
         name.encode()
 
 
+@pytest.mark.spec("B5")
 async def test_pipes_sockets_and_devices_are_skipped_and_named(stage: Stage, branch: Branch) -> None:
     def plant(work: Path) -> list[str]:
         os.mkfifo(work / "pipe")
@@ -284,6 +288,7 @@ async def test_pipes_sockets_and_devices_are_skipped_and_named(stage: Stage, bra
             await stage.workspace.read(branch, path)
 
 
+@pytest.mark.spec("B5")
 async def test_a_directory_replaced_by_a_link_to_home_is_only_a_link(
     stage: Stage, branch: Branch, tmp_path: Path
 ) -> None:
@@ -322,6 +327,7 @@ def dig(top: Path, depth: int) -> None:
     os.close(here)
 
 
+@pytest.mark.spec("B5")
 async def test_a_tree_too_deep_is_refused_and_can_still_be_removed(stage: Stage, branch: Branch) -> None:
     await stage.inside(branch, lambda work: dig(work, 3000))
     place = await stage.place(branch)
@@ -508,6 +514,7 @@ def test_modes_that_lock_us_out_lock_nobody_out(adapter: str) -> None:
     as_somebody(lambda directory: asyncio.run(locked_out(adapter, directory)))
 
 
+@pytest.mark.spec("B16")
 def test_a_bundle_is_not_fetched_through_a_link_in_the_place_of_its_directory(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / bundles.NAME).write_text("somebody else's")
@@ -515,3 +522,45 @@ def test_a_bundle_is_not_fetched_through_a_link_in_the_place_of_its_directory(tm
     with pytest.raises(ExportRefused, match="cannot be read"):
         bundles._copied(tmp_path / "tmp" / bundles.NAME, tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
+
+
+DANGEROUS = r"""
+git init -q . && echo owned > x && blob=$(git hash-object -w x)
+tree=$(printf '100644 blob %s\t.git\n' $blob | git mktree)
+commit=$(git -c user.name=a -c user.email=a commit-tree $tree -m mine)
+git update-ref HEAD $commit && git bundle create --quiet left HEAD && echo $commit
+"""
+
+
+@pytest.mark.spec("B16")
+async def test_commits_that_git_holds_for_an_attack_are_refused_and_not_kept(tmp_path: Path) -> None:
+    stage = await staged("copy", tmp_path)
+    theirs, scratch = tmp_path / "theirs", tmp_path / "scratch"
+    for place in (theirs, scratch):
+        place.mkdir()
+    commit = agent(theirs, "sh", "-ec", DANGEROUS).strip()
+    with pytest.raises(ExportRefused, match="git refuses the agent's commits"):
+        await bundles.take_bundle(stage.git, theirs / "left", branch="b", scratch=scratch)
+    assert await stage.git("for-each-ref", "refs/agents") == b""
+    assert b"missing" in await stage.git("cat-file", "--batch-check", input=f"{commit}\n".encode())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"# v2 git bundle\n",
+        b"# v9 git bundle\n" + b"0" * 40 + b" HEAD\n\nPACK",
+        b"# v2 git bundle\n" + b"0" * 40 + b" refs/heads/x\n\nPACK",
+        b"# v2 git bundle\n" + b"0" * 40 + b" HEAD\n\nJUNK",
+        b"# v2 git bundle\n" + b"0" * 40 + b" HEAD\n\nPACK",
+    ],
+)
+async def test_what_only_looks_like_a_bundle_is_refused(tmp_path: Path, header: bytes) -> None:
+    stage = await staged("copy", tmp_path)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (tmp_path / "left").write_bytes(header)
+    with pytest.raises(ExportRefused, match="git refuses the agent's commits"):
+        await bundles.take_bundle(stage.git, tmp_path / "left", branch="b", scratch=scratch)
+    assert await stage.git("for-each-ref", "refs/agents") == b""

@@ -191,6 +191,7 @@ async def test_all_branches_are_listed_oldest_first(stage: Stage, base: Change) 
     assert [kept.branch for kept in await stage.workspace.kept()] == [first, third]
 
 
+@pytest.mark.spec("B10")
 async def test_a_deleted_branch_leaves_its_unpublished_work_under_a_ref(stage: Stage, base: Change) -> None:
     branch = await stage.workspace.root(base, id="run/edit:fix@1")
     await stage.inside(branch, writing("precious.py", "precious"))
@@ -317,6 +318,7 @@ async def workspace_within(kind: str, state: Path, *, running: Callable[[str], b
     return CopyWorkspace(state, walls=around, running=running)
 
 
+@pytest.mark.spec("B11")
 @pytest.mark.parametrize("kind", ["overlay", "copy", "landlock"])
 async def test_a_job_works_in_its_branch_as_nobody_else_and_git_works_there(kind: str) -> None:
     with emptied_later() as top:

@@ -126,6 +126,7 @@ def test_a_design_may_have_every_severity_of_the_grammar(severity: str) -> None:
     assert said.design is not None and said.design.severity == severity
 
 
+@pytest.mark.spec("E4")
 def test_a_design_that_has_nothing_to_run_says_why() -> None:
     head, _, tail = DESIGN.partition("```json")
     said = parse(
@@ -143,6 +144,7 @@ def test_no_action_needed_comes_with_its_reason() -> None:
 
 
 @pytest.mark.conforms("S0.10")
+@pytest.mark.spec("W5")
 def test_the_older_words_valid_and_invalid_are_understood() -> None:
     block = "VERDICT=VALID\nBEGIN_SOLUTION_SUGGESTION\nFirst:\n\n    code()\n- then that\nEND_SOLUTION_SUGGESTION"
     said = parse(Analysis, Reply(text=block))
@@ -260,6 +262,7 @@ def test_every_mode_of_a_change_is_told_apart() -> None:
 
 
 @pytest.mark.conforms("S0.14", "S1.13", "S1.14", "S1.15")
+@pytest.mark.spec("W6")
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -363,6 +366,7 @@ def test_several_findings_keep_their_order_their_further_lines_and_their_reprodu
 
 
 @pytest.mark.conforms("S0.18", "S0.19")
+@pytest.mark.spec("W3")
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -509,6 +513,7 @@ JSON = {
 }
 
 
+@pytest.mark.spec("W1")
 @pytest.mark.parametrize("model", MODELS)
 def test_a_json_answer_alone_counts(model: type[Value]) -> None:
     said = parse(model, Reply(text="It is in the file.\n", answer=JSON[model]))
@@ -521,6 +526,7 @@ def test_every_verdict_survives_being_written_as_json(model: type[Value]) -> Non
     assert parse(model, Reply(text="", answer=told.model_dump_json())) == told
 
 
+@pytest.mark.spec("W1")
 @pytest.mark.parametrize("model", MODELS)
 def test_json_and_tokens_that_agree_are_fine(model: type[Value]) -> None:
     told = parse(model, Reply(text=WHOLE[model]))
@@ -533,6 +539,7 @@ def test_json_and_tokens_may_list_the_triage_in_another_order() -> None:
     assert parse(Verification, Reply(text=WHOLE[Verification], answer=other.model_dump_json())) == told
 
 
+@pytest.mark.spec("W1")
 @pytest.mark.parametrize(
     ("model", "said", "answer", "why"),
     [
@@ -555,6 +562,7 @@ def test_json_and_tokens_that_disagree_are_malformed(model: type[Value], said: s
     assert why in refused(model, said, answer)
 
 
+@pytest.mark.spec("W2")
 @pytest.mark.parametrize("said", ["> NO_P0_P1", "    NO_P0_P1", "```\nNO_P0_P1\n```", "so NO_P0_P1", grammar(Review)])
 def test_a_token_that_does_not_count_does_not_contradict_json(said: str) -> None:
     assert parse(Review, Reply(text=said, answer=JSON[Review])).verdict == "P0_P1_FINDINGS"

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from resolvent.domain.arrival import Arrival, Rules, counts, may_ask, wish_in
+from resolvent.domain.arrival import Arrival, Rules, counts, may_ask, may_label, runs_named_in, wish_in
 from resolvent.domain.subject import Comment, Permission
 
 ASKED = [
@@ -129,3 +129,28 @@ def test_a_comment_asks_once_whoever_tells_of_it_and_whenever() -> None:
 
     assert told(1.0, "").id == told(2.0, "x").id
     assert Arrival(kind="edited", subject="issue-7", at=1).id != Arrival(kind="edited", subject="issue-7", at=2).id
+
+
+@pytest.mark.parametrize(
+    ("login", "permission", "allow", "may"),
+    [
+        ("", "none", "write", True),
+        ("eve", "read", "write", False),
+        ("tri", "triage", "write", True),
+        ("tri", "triage", "admin", True),
+        ("eve", "read", "read", True),
+        ("eve", "none", "read", False),
+        ("helper[bot]", "none", "write", True),
+        ("Listed", "none", "write", True),
+    ],
+)
+def test_a_label_counts_from_who_may_label_or_ask(
+    login: str, permission: Permission, allow: Permission, may: bool
+) -> None:
+    assert may_label(login, permission, Rules(allow=allow, logins=("listed",))) is may
+
+
+def test_the_runs_that_left_a_marker_are_named_once() -> None:
+    said = "<!-- resolvent:r0123abcd:status -->\n<!-- resolvent-stopped:r0123abcd -->\n<!-- resolvent:rffffffff:x -->"
+    assert runs_named_in(said) == ("r0123abcd", "rffffffff")
+    assert runs_named_in("<!-- resolvent-heard:9 --> resolvent:r0123abcd <!-- resolvent:r0123abcde -->") == ()

@@ -39,6 +39,7 @@ def read(check: Check, exit: int, output: str = "", ended: bool = True) -> Execu
 # Executions
 
 
+@pytest.mark.spec("E3")
 @pytest.mark.parametrize(
     ("check", "exit", "output", "execution"),
     [
@@ -68,12 +69,14 @@ def test_one_execution_is_shown_passed_or_broken(check: Check, exit: int, output
     assert read(check, exit, output) == execution
 
 
+@pytest.mark.spec("E3")
 @pytest.mark.parametrize("exit", [0, 1, 143])
 @pytest.mark.parametrize("check", [ANY, TEST])
 def test_what_ran_into_a_limit_is_broken(check: Check, exit: int) -> None:
     assert read(check, exit, "FAILED", ended=False) == "BROKEN"
 
 
+@pytest.mark.spec("E3")
 @pytest.mark.parametrize(
     "output",
     [
@@ -143,6 +146,7 @@ def test_real_runners_are_read_right(tmp_path: Path, source: str, argv: tuple[st
     assert read(ANY, exit, output) == execution, output
 
 
+@pytest.mark.spec("E3")
 @pytest.mark.parametrize(
     ("executions", "together"),
     [

@@ -9,6 +9,7 @@ from resolvent.errors import UsageError
 
 
 @pytest.mark.conforms("S0.1")
+@pytest.mark.spec("R1")
 @pytest.mark.parametrize(
     ("task", "pull", "file"),
     [("42", "17", None), ("42", None, "bug.md"), (None, "17", "bug.md"), ("42", "17", "bug.md")],
@@ -20,6 +21,7 @@ def test_two_entry_points_are_refused(task: str | None, pull: str | None, file: 
 
 
 @pytest.mark.conforms("S0.1")
+@pytest.mark.spec("R1")
 @pytest.mark.parametrize("task", [None, "", "   ", "\n"])
 def test_no_entry_point_is_refused(task: str | None) -> None:
     with pytest.raises(UsageError, match="nothing was given"):

@@ -60,6 +60,7 @@ def ran(head: Execution, base: Execution | None, *, same: bool = True, own: str 
 # Executed triage
 
 
+@pytest.mark.spec("T2")
 @pytest.mark.parametrize(
     ("head", "base", "same", "valid", "origin", "basis"),
     [
@@ -92,6 +93,7 @@ def test_a_claim_without_a_reproducer_is_argued() -> None:
     assert (finding().basis, finding().valid, finding().settled) == ("argued", None, False)
 
 
+@pytest.mark.spec("T3")
 def test_a_claim_whose_reproducer_passes_blocks_nothing_whatever_the_verifier_says() -> None:
     for choice in (None, word("FIX_IN_THIS_PR", origin="introduced"), word("DEFER_CREATE_ISSUE")):
         placed = triaged(ran("PASSED", "SHOWN", severity="P0"), choice)
@@ -99,6 +101,7 @@ def test_a_claim_whose_reproducer_passes_blocks_nothing_whatever_the_verifier_sa
         assert judge(Judged(change=HEAD, findings=(placed,)), Policy()).open
 
 
+@pytest.mark.spec("T5")
 @pytest.mark.parametrize("severity", ["P0", "P1"])
 @pytest.mark.parametrize("scope", [None, "FIX_IN_THIS_PR", "DEFER_CREATE_ISSUE", "INVALID_OR_ALREADY_FIXED"])
 @pytest.mark.parametrize("base", ["PASSED", "BROKEN"])
@@ -129,6 +132,7 @@ def test_what_was_there_before_may_be_deferred_and_p0_is_fixed_here_by_default(
     assert (placed.valid, placed.origin, placed.scope) == (True, "pre_existing", scope)
 
 
+@pytest.mark.spec("T5")
 @pytest.mark.parametrize("base", ["SHOWN", "FLAKY", None])
 @pytest.mark.parametrize("choice", [None, "DEFER_CREATE_ISSUE", "INVALID_OR_ALREADY_FIXED"])
 def test_a_claim_that_shows_the_failure_of_the_issue_itself_is_always_in_scope(
@@ -172,6 +176,7 @@ def test_a_verifier_adds_difficulty_risk_and_rationale() -> None:
     assert (placed.difficulty, placed.risk, placed.rationale) == ("S", "low", "because")
 
 
+@pytest.mark.spec("T4")
 @pytest.mark.parametrize(("head", "base"), list(itertools.product(EXECUTIONS, (*EXECUTIONS, None))))
 @pytest.mark.parametrize("choice", [None, "FIX_IN_THIS_PR", "DEFER_CREATE_ISSUE", "INVALID_OR_ALREADY_FIXED"])
 @pytest.mark.parametrize("origin", ["introduced", "pre_existing", "unknown"])
@@ -208,6 +213,7 @@ def test_a_change_on_which_everything_passed_is_open_and_proven() -> None:
     assert gate.open and not gate.argued
 
 
+@pytest.mark.spec("G2")
 @pytest.mark.parametrize("check", FULL, ids=lambda check: check.name)
 @pytest.mark.parametrize("execution", ["SHOWN", "BROKEN", "FLAKY"])
 def test_every_check_that_did_not_pass_shuts_the_gate(check: Check, execution: Execution) -> None:
@@ -235,6 +241,7 @@ def test_evidence_of_a_check_that_only_has_the_same_name_does_not_count() -> Non
     assert judge(case(evidence=evidence), Policy()).reasons == ("test was not executed on this commit",)
 
 
+@pytest.mark.spec("E6")
 @pytest.mark.parametrize(
     "stray",
     [
@@ -274,11 +281,13 @@ def test_red_ci_shuts_the_gate_as_a_merge_blocker_and_is_no_finding() -> None:
     assert flaky.reasons == ("MERGE_BLOCKER=CI_FAILED ci: flaky or broken on the base too",)
 
 
+@pytest.mark.spec("G2")
 def test_a_pending_required_check_shuts_the_gate() -> None:
     gate = judge(case(required=(required("ci", "pending"),)), Policy())
     assert gate.reasons == ("required check ci is still pending",)
 
 
+@pytest.mark.spec("G3")
 def test_no_required_checks_leave_the_gate_open_and_are_shown() -> None:
     gate = judge(case(), Policy())
     assert gate.open
@@ -298,6 +307,7 @@ def test_every_conflict_with_the_base_is_a_reason() -> None:
     )
 
 
+@pytest.mark.spec("G2")
 def test_all_reasons_are_told_at_once() -> None:
     gate = judge(
         case(
@@ -311,6 +321,7 @@ def test_all_reasons_are_told_at_once() -> None:
     assert len(gate.reasons) == 4 + 1 + 1 + 1
 
 
+@pytest.mark.spec("E5")
 def test_a_change_that_no_reproducer_proved_is_argued_however_green() -> None:
     green = judge(case(checks=FULL[1:], evidence=tuple(said(one, "PASSED") for one in FULL[1:])), Policy())
     assert green.open and green.argued
@@ -328,6 +339,7 @@ def test_a_reproducer_that_still_fails_proves_nothing() -> None:
     assert judge(case(evidence=evidence), Policy()).argued
 
 
+@pytest.mark.spec("G1")
 def test_the_gate_is_a_function_of_what_it_is_given() -> None:
     given = case(required=(required("ci", "failed"),), conflicts=("a",))
     assert judge(given, Policy()) == judge(given.model_copy(deep=True), Policy())
@@ -349,6 +361,7 @@ def test_a_policy_that_cannot_be_kept_is_refused(wrong: dict[str, object]) -> No
         Policy.model_validate(wrong)
 
 
+@pytest.mark.spec("G8")
 def test_a_policy_defaults_to_asking_and_never_merging() -> None:
     policy = Policy()
     assert (policy.merge, policy.max_fix_rounds, policy.exec_surface, policy.ci_required) == ("never", 5, "ask", True)
@@ -414,3 +427,10 @@ def test_evidence_of_a_change_without_its_fix_is_about_that_change_and_no_other(
         case(reverted=without_the_fix(of=OTHER))
     with pytest.raises(StrayEvidence):
         case(findings=(finding(commit=OTHER, scope="FIX_IN_THIS_PR"),))
+
+
+def test_what_passes_proves_nothing_where_the_problem_was_not_shown_before() -> None:
+    case = {"change": HEAD, "checks": (SHOWS,), "evidence": (said(SHOWS, "PASSED"),)}
+    assert not judge(Judged(**case), Policy()).argued
+    gate = judge(Judged(**case, shown=False), Policy())
+    assert gate.open and gate.argued and "not shown every time before the change: argued" in gate.notes[0]

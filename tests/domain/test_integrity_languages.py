@@ -182,6 +182,11 @@ WEAKER = [
     Row("js: a promise that swallows", "f();", "f().catch(() => {});", ("swallowed-exception",), "src/a.js"),
     Row("ts: a check looks away", "const a: number = f();", "// @ts-ignore\nconst a: number = f();", ("relaxed-lint",), "src/a.ts"),
     Row("js: lint looks away", "f();", "f(); // eslint-disable-line", ("relaxed-lint",), "src/a.js"),
+    js("js: a set-up skips", "it('splits'", "beforeEach(function () { this.skip(); });\n      it('splits'", "skipped-test"),
+    go("go: the main function of the tests runs none", "func TestTable", "func TestMain(m *testing.M) { os.Exit(0) }\n\n    func TestTable", "altered-collection"),
+    Row("go: a new file whose main function runs none", None, "package money\n\nfunc TestMain(m *testing.M) { os.Exit(0) }\n", ("altered-collection",), "main_test.go"),
+    java("java: a set-up skips", "@Test\n        void splits", "@BeforeEach\n        void off() { assumeTrue(false); }\n\n        @Test\n        void splits", "skipped-test"),
+    bats("bats: the set-up skips", '@test "refuses" {', 'setup() {\n      skip\n    }\n\n    @test "refuses" {', "skipped-test"),
     go("go: a test is removed", "func TestTable", "func helperTable", "removed-test"),
     go("go: skip", "if got := Split(3)", "t.Skip(\"later\")\n        if got := Split(3)", "skipped-test"),
     go("go: an error is dropped", 't.Errorf("got %d", got)', "_ = got", "dropped-assert"),
@@ -226,6 +231,10 @@ WEAKER = [
 ]  # fmt: skip
 
 HONEST = [
+    js("js: a set-up", "it('splits'", "beforeEach(function () { reset(); });\n      it('splits'"),
+    js("js: a name that is no set-up", "it('splits'", "const before = list.map((one) => { return one.abort(); });\n      it('splits'"),
+    go("go: a main function that runs the tests", "func TestTable", "func TestMain(m *testing.M) { start(); os.Exit(m.Run()) }\n\n    func TestTable"),
+    bats("bats: a set-up", '@test "refuses" {', 'setup() {\n      cd "$BATS_TMPDIR"\n    }\n\n    @test "refuses" {'),
     js("js: a test is added", "test('leaves", "it('adds', () => { expect(split(6)).toBe(2); });\n      test('leaves"),
     js("js: another layout", "it('splits', () => {", 'it("splits", function () {'),
     js("js: other quotes and no semicolons", "expect(split(3)).toBe(1);", "expect(\n  split(3),\n).toBe(1)"),
@@ -273,6 +282,7 @@ def test_what_says_as_much_or_more_is_let_pass(row: Row) -> None:
         ("a_test.go", GO, GO + "\nfunc TestNew(t *testing.T) {\n t.Fatal(1)\n}\n", ("TestNew",)),
         ("src/a.rs", RUST, RUST.replace("fn splits", "fn news() { assert!(f()); }\n#[test]\nfn splits"), ("tests.news",)),
         ("ATest.java", JAVA, JAVA.replace("void refuses", "void news() { assertTrue(f()); }\n@Test\nvoid refuses"), ("MoneyTest.news",)),
+        ("tests/test_a.sh", "[ $(f 1) = 2 ]\n", "[ $(f 1) = 2 ]\n[ $(f 2) = 3 ]\n", ("test_a.sh",)),
         ("a.bats", BATS, BATS + '\n@test "new" {\n  [ 1 -eq 2 ]\n}\n', ("new",)),
     ],
 )  # fmt: skip

@@ -33,7 +33,27 @@ ROWS = """
         assert split(given) == expected
 """
 
+STACKED = ROWS.replace("    def test_split", '    @pytest.mark.parametrize("how", ["up", "down"])\n    def test_split')
+
+IN_CLASS = """
+    @pytest.mark.parametrize("given, expected", [(3, 1), (4, 2)])
+    class TestSplit:
+        def test_split(self, given, expected):
+            assert split(given) == expected
+"""
+GIVEN = "import pytest\n\n@pytest.fixture(params=[3, 4])\ndef coins(request):\n    return request.param\n"
+SKIPS = "import pytest\n\n@pytest.fixture(autouse=True)\ndef off():\n    pytest.skip('later')\n"
+
 WEAKER = [
+    Row("a row of a class is removed", IN_CLASS, IN_CLASS.replace(", (4, 2)", ""), ("dropped-assert",)),
+    Row("a fixture gives less", GIVEN, GIVEN.replace(", 4", ""), ("narrowed-tests",), "tests/conftest.py"),
+    Row("conftest skips every test", None, SKIPS, ("skipped-test",), "tests/conftest.py"),
+    Row("an automatic fixture skips every test", ONE, SKIPS + ONE, ("skipped-test",)),
+    Row("a fixture that was there now skips", SKIPS.replace("(autouse=True)", "").replace("pytest.skip('later')", "return 1"), SKIPS.replace("(autouse=True)", ""), ("skipped-test",), "tests/conftest.py"),
+    Row("the set-up of a unittest skips", CLASS, CLASS.replace("        def check(", "        def setUp(self):\n            self.skipTest('later')\n\n        def check("), ("skipped-test",)),
+    Row("the set-up of a class raises a skip", CLASS, CLASS.replace("        def check(", "        @classmethod\n        def setUpClass(cls):\n            raise unittest.SkipTest('later')\n\n        def check("), ("skipped-test",)),
+    Row("a row of the second list is removed", STACKED, STACKED.replace(', "down"', ""), ("dropped-assert",)),
+    Row("a row that is given by its name is removed", ROWS.replace('"given, expected", [', 'argnames="given, expected", argvalues=['), ROWS.replace('"given, expected", [', 'argnames="given, expected", argvalues=[').replace(", (4, 2)", ""), ("dropped-assert",)),
     Row("a test is removed", TWO, ONE, ("removed-test",)),
     Row("the file is removed", ONE, None, ("removed-test",)),
     Row("the file is emptied", ONE, "", ("removed-test",)),
@@ -140,6 +160,11 @@ HIDING = [
 ]  # fmt: skip
 
 HONEST = [
+    Row("a new fixture that skips whoever asks for it", "import pytest\n", SKIPS.replace("(autouse=True)", "").replace("pytest.skip", "if missing:\n        pytest.skip"), (), "tests/conftest.py"),
+    Row("a fixture gives more and other", GIVEN, GIVEN.replace("4", "5, 6"), (), "tests/conftest.py"),
+    Row("a fixture that always skipped is moved", SKIPS + ONE, ONE + SKIPS),
+    Row("a new file that skips itself", None, SKIPS + ONE),
+    Row("a row of the second list is added", STACKED, STACKED.replace(', "down"', ', "down", "even"')),
     Row("a test is added", ONE, TWO),
     Row("a new file", None, TWO),
     Row("a test is renamed", ONE, ONE.replace("test_split", "test_three_are_split")),
@@ -244,3 +269,19 @@ def test_tests_that_are_new_and_can_fail_are_named() -> None:
     )
     assert added_tests([altered("tests/test_money.py", ONE, new)]) == ("tests/test_money.py::test_rest",)
     assert added_tests([altered("tests/test_money.py", ONE, ONE.replace("test_split", "test_other"))]) == ()
+
+
+def test_an_old_test_that_holds_more_is_new_and_one_that_is_written_otherwise_is_not() -> None:
+    more = ONE + "    assert split(9) == 3\n"
+    assert added_tests([altered("tests/test_money.py", ONE, more)]) == ("tests/test_money.py::test_split",)
+    again = ONE + "    assert split(3) == 1\n    assert True\n"
+    assert added_tests([altered("tests/test_money.py", ONE, again)]) == ()
+    otherwise = ONE.replace("assert split(3) == 1", "expected = 1\n    assert expected == split(3)")
+    assert added_tests([altered("tests/test_money.py", ONE, otherwise)]) == ()
+
+
+def test_a_test_that_is_moved_away_from_the_others_is_missed() -> None:
+    away = [altered("tests/test_money.py", ONE, None), altered("docs/test_money.py", None, ONE)]
+    assert rules(*away) == ["removed-test"]
+    near = [altered("tests/test_money.py", ONE, None), altered("tests/unit/test_money.py", None, ONE)]
+    assert rules(*near) == []

@@ -12,6 +12,7 @@ def pull(body: str, title: str = "Empty the cache") -> PullRequest:
 
 
 @pytest.mark.conforms("S1.4", "S0.4")
+@pytest.mark.spec("R3")
 @pytest.mark.parametrize(
     ("body", "closes"),
     [

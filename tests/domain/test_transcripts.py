@@ -268,6 +268,7 @@ def test_line_ends_colours_and_spaces_behind_a_line_mean_nothing(
         assert parse(model, Reply(text=dressed)) == parse(model, Reply(text=text))
 
 
+@pytest.mark.spec("W3")
 @given(verdict=verdicts, above=noise, below=hostile)
 def test_a_transcript_whose_last_line_is_no_part_of_a_verdict_never_parses(
     verdict: tuple[type[Value], str], above: str, below: str
@@ -279,6 +280,7 @@ def test_a_transcript_whose_last_line_is_no_part_of_a_verdict_never_parses(
     assert malformed(model, f"{above}\n{below}")
 
 
+@pytest.mark.spec("W3")
 @given(data=st.data(), between=unfenced)
 def test_two_different_verdicts_never_parse(data: st.DataObject, between: list[str]) -> None:
     model, one = data.draw(verdicts)
@@ -296,6 +298,7 @@ def test_a_verdict_repeated_word_for_word_is_one_verdict(verdict: tuple[type[Val
     assert parse(model, Reply(text=twice)) == parse(model, Reply(text=text))
 
 
+@pytest.mark.spec("W2")
 @given(verdict=verdicts, fence=st.sampled_from(["```", "~~~", "`````"]), above=noise)
 def test_a_verdict_that_is_fenced_indented_or_quoted_as_a_whole_never_parses(
     verdict: tuple[type[Value], str], fence: str, above: str
@@ -306,6 +309,7 @@ def test_a_verdict_that_is_fenced_indented_or_quoted_as_a_whole_never_parses(
         assert malformed(model, "\n".join((above, *(prefix + line for line in text.split("\n")))))
 
 
+@pytest.mark.spec("W2")
 @given(verdict=verdicts, data=st.data())
 def test_a_fenced_verdict_above_the_real_one_does_not_count(
     verdict: tuple[type[Value], str], data: st.DataObject
@@ -327,6 +331,7 @@ def test_a_block_that_holds_a_marker_of_its_step_never_parses(
     assert malformed(model, "\n".join(lines))
 
 
+@pytest.mark.spec("W3")
 @given(verdict=with_block, data=st.data())
 def test_a_verdict_that_lost_its_end_never_parses(verdict: tuple[type[Value], str], data: st.DataObject) -> None:
     model, text = verdict

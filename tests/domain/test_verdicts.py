@@ -45,6 +45,7 @@ def test_an_analysis_says_one_whole_thing(fields: dict[str, object], why: str) -
         Analysis.model_validate(fields)
 
 
+@pytest.mark.spec("W5")
 @pytest.mark.parametrize(
     ("verdict", "no_action"), [("NEED_FIX", False), ("VALID", False), ("NO_ACTION_NEEDED", True), ("INVALID", True)]
 )
@@ -94,6 +95,7 @@ def test_a_fix_is_in_exactly_one_mode(fields: dict[str, str]) -> None:
 
 
 @pytest.mark.conforms("S0.19")
+@pytest.mark.spec("T1")
 @pytest.mark.parametrize("field", ["description", "code_evidence", "reachability", "blast_radius"])
 @pytest.mark.parametrize("empty", ["", "  ", "\x1c\u2028", None])
 def test_a_claim_without_evidence_reachability_or_blast_radius_is_none(field: str, empty: str | None) -> None:
@@ -102,6 +104,7 @@ def test_a_claim_without_evidence_reachability_or_blast_radius_is_none(field: st
 
 
 @pytest.mark.conforms("S0.19")
+@pytest.mark.spec("T1")
 def test_a_claim_is_p0_or_p1_and_has_one_way_to_be_shown() -> None:
     for wrong in ({"severity": "P2"}, {"reproducer": SHOWS, "no_reproducer": "w"}):
         with pytest.raises(ValidationError):

@@ -24,6 +24,7 @@ async def opened(gh: Gh, branch: str = "feat", *more: str, login: str = OWNER) -
     return number_in(await gh("pr", "create", *words, login=login))
 
 
+@pytest.mark.spec("F10")
 async def test_a_pull_request_is_made_once_and_found_again(gh: Gh) -> None:
     hub = gh.served.hub
     await hub.make_label((await hub.holdings()).accounts[OWNER], "bug")

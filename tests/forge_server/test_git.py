@@ -59,6 +59,7 @@ def refused(ended: Ended, *words: str) -> None:
         assert word in ended.err
 
 
+@pytest.mark.spec("F10")
 async def test_what_is_pushed_can_be_cloned_by_who_may_read(served: Served) -> None:
     work = await cloned(served)
     tip = await committed(served, work, "b.txt", "two\n")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from githubkit.auth import AppAuthStrategy, AppInstallationAuthStrategy
@@ -27,6 +28,7 @@ async def parsed(asked: Any) -> Any:
     return (await asked).parsed_data
 
 
+@pytest.mark.spec("F10")
 async def test_githubkit_reads_the_answer_of_every_route(served: Served) -> None:
     scene = await set_up(served)
     for story in (

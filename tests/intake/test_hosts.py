@@ -10,6 +10,7 @@ from resolvent.intake.claims import claims, end_claim
 from .scene import Town
 
 
+@pytest.mark.spec("N3")
 async def test_of_two_hosts_that_look_at_once_one_takes_it_up(town: Town) -> None:
     hosts = [await town.host("alpha"), await town.host("beta")]
     for _ in range(3):
@@ -79,3 +80,23 @@ async def test_looking_who_holds_what_leaves_nothing_behind(town: Town) -> None:
     await town.issue()
     assert await end_claim(alpha.home, "issue-1", force=True) is None
     assert (await town.claims(), await claims(alpha.home)) == ({}, ())
+
+
+async def test_what_another_host_finished_before_the_first_look_is_not_done_again_until_somebody_asks_again(
+    town: Town,
+) -> None:
+    alpha, ada = await town.host("alpha", "policy.status_comments=true"), await town.person("ada")
+    await town.issue("resolvent")
+    await town.issue()
+    await town.says("ada", 2, "@resolvent")
+    await alpha.look()
+    await alpha.work()
+    assert (len(await alpha.runs()), await town.claims()) == (2, {})
+    beta = await town.host("beta")
+    assert sorted(await beta.look()) == [("labelled", "issue-1", "elsewhere"), ("mentioned", "issue-2", "elsewhere")]
+    assert (await beta.runs(), await claims(beta.home)) == ([], ())
+    await town.hub.label(ada, 1, remove=["resolvent"])
+    assert await beta.look() == []
+    await town.hub.label(ada, 1, add=["resolvent"])
+    await town.says("ada", 2, "@resolvent resolve")
+    assert sorted(await beta.look()) == [("labelled", "issue-1", "taken"), ("mentioned", "issue-2", "taken")]

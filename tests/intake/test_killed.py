@@ -1,5 +1,7 @@
 """kill -9 between any two steps of intake and of a stop: nothing is repeated, and nothing is lost."""
 
+import pytest
+
 from resolvent.testing.demo_story import write_story
 from resolvent.testing.stage import scene
 
@@ -7,6 +9,7 @@ from .dying import killed_everywhere
 from .scene import DECLINED, Town
 
 
+@pytest.mark.spec("N3")
 async def test_a_host_killed_between_any_two_steps_takes_an_issue_up_once(town: Town) -> None:
     host = await town.host()
     write_story(host.stage.directory / "story.json", DECLINED)

@@ -1,5 +1,7 @@
 """Intake through the GitHub adapter, over HTTPS, on the rehearsal forge: the same outcome, few calls, lost answers."""
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,12 +10,15 @@ import pytest
 from resolvent.forge_server.faults import Fault
 from resolvent.forge_server.holdings import Account
 from resolvent.intake.intake import Ears, Intake
+from resolvent.intake.listening import Listener
 from resolvent.testing.demo_story import write_story
 from resolvent.testing.rehearsal import Rehearsing, rehearsing
 from resolvent.testing.stage import Stage
 from resolvent.working import Session
 
-from .scene import DECLINED, QUICK, Host
+from .scene import DECLINED, QUICK, SOON_S, Host
+
+SECRET = "a-secret-of-the-test"
 
 
 @pytest.fixture
@@ -100,3 +105,32 @@ async def test_a_refused_token_is_told_once_and_nothing_is_lost(rehearsal: Rehea
     assert [type(error).__name__ for error in other.troubles] == ["ForgeRefused"]
     await refused.close()
     assert await host.look() == [("labelled", "issue-1", "taken")]
+
+
+@pytest.mark.spec("N5")
+async def test_a_webhook_about_ci_ends_the_wait_for_it_long_before_the_next_look(
+    rehearsal: Rehearsing, tmp_path: Path
+) -> None:
+    stage = await Stage.set_up(tmp_path / "alpha", overrides=(*QUICK, 'forge.poll="1h"'), rehearsal=rehearsal)
+    host, hub = Host(stage), rehearsal.held
+    await hub.require(["unit"])
+    forge, intake = await host.home.forge(), await host.intake()
+    commit = str(await forge.head_of(await forge.default_branch()))
+    opened = socket.create_server(("127.0.0.1", 0))
+    listener = Listener(opened, f"http://127.0.0.1:{opened.getsockname()[1]}/webhook", SECRET)
+    served = asyncio.create_task(intake.run(listener))
+    faults, hooks = rehearsal.serving.faults, rehearsal.serving.hooks
+    await hooks.add(listener.url, secret=SECRET, events=("check_run",))
+    # Check runs are read before statuses: while those are held, the first look has seen nothing of the check.
+    faults.add(Fault(kind="slow", path="/status", times=1))
+    waiting = asyncio.create_task(forge.await_checks(commit, timeout_s=3600))
+    async with asyncio.timeout(SOON_S):
+        await faults.until_held()
+        await hub.report(commit, "unit", conclusion="failure")
+        await hooks.idle()
+        faults.release()
+        checks = await waiting
+    assert [(check.name, check.state) for check in checks] == [("unit", "failed")]
+    served.cancel()
+    await asyncio.wait((served,))
+    await stage.close()

@@ -61,6 +61,7 @@ async def notes(town: Town, run: str, target: str = "issue-1") -> list[str]:
     return [one.body for one in await town.comments(target) if marker in one.body and one.author == "resolvent"]
 
 
+@pytest.mark.spec("N4")
 @pytest.mark.parametrize(("happens", "reason"), REASONS)
 async def test_a_run_stops_with_one_comment_that_says_why(town: Town, happens: Any, reason: str) -> None:
     host = await at_work(town)

@@ -8,6 +8,7 @@ from resolvent.testing.stage import git
 from .scene import DECLINED, FILES, Town
 
 
+@pytest.mark.spec("N1")
 async def test_an_issue_with_the_label_is_taken_up_acknowledged_and_claimed(town: Town) -> None:
     host = await town.host()
     await town.issue("resolvent", "bug")
@@ -70,6 +71,7 @@ async def test_a_mention_by_who_may_write_starts_what_it_says(town: Town, said: 
     assert await town.reactions(1) == [(said, "eyes")]
 
 
+@pytest.mark.spec("N1")
 @pytest.mark.parametrize("by", ["eve", "tri", "stranger"])
 async def test_a_mention_by_who_may_not_gets_a_reaction_and_no_word(town: Town, by: str) -> None:
     host = await town.host()
@@ -110,6 +112,7 @@ async def test_a_mention_in_the_text_of_a_new_issue_counts_and_in_ours_does_not(
     assert await town.reactions(1) == [("issue", "eyes")]
 
 
+@pytest.mark.spec("N1")
 async def test_other_words_are_answered_once_with_what_is_understood(town: Town) -> None:
     host = await town.host()
     await town.issue()
@@ -188,3 +191,23 @@ async def test_a_configuration_that_cannot_be_used_is_told_and_the_asking_waits_
     assert await mended.look() == [("labelled", "issue-1", "taken")]
     await mended.work(DECLINED)
     assert await town.claims() == {}
+
+
+async def test_a_label_counts_from_who_may_label(town: Town) -> None:
+    host, ada = await town.host(), await town.person("ada")
+    # As a template does it: in the name of whoever opens the issue.
+    await town.hub.forge.create_issue("The value is bad", "It should be good.", labels=("resolvent",), author="eve")
+    assert await host.look() == [("labelled", "issue-1", "refused")]
+    assert (await host.look(), await host.runs(), await town.claims()) == ([], [], {})
+    assert await town.reactions(1) == [("issue", "confused")]
+    await town.hub.label(ada, 1, remove=["resolvent"])
+    await host.look()
+    await town.hub.label(await town.person("tri"), 1, add=["resolvent"])
+    assert await host.look() == [("labelled", "issue-1", "taken")]
+
+
+@pytest.mark.parametrize(("by", "more"), [("helper[bot]", ()), ("eve", ('intake.allow="read"',))])
+async def test_a_label_counts_from_a_bot_and_from_who_may_ask(town: Town, by: str, more: tuple[str, ...]) -> None:
+    host = await town.host("alpha", *more)
+    await town.hub.forge.create_issue("The value is bad", "It should be good.", labels=("resolvent",), author=by)
+    assert await host.look() == [("labelled", "issue-1", "taken")]

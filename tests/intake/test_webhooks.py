@@ -76,6 +76,7 @@ async def test_a_signed_delivery_is_recorded_and_answered_at_once(door: Door) ->
     assert await door.pending() == [("labelled", "issue-1", "resolve")]
 
 
+@pytest.mark.spec("N2")
 async def test_a_delivery_told_again_is_known(door: Door) -> None:
     await door.tell(about())
     assert await door.tell(about()) == (202, "known already")
@@ -83,18 +84,21 @@ async def test_a_delivery_told_again_is_known(door: Door) -> None:
     assert len(await door.pending()) == 1
 
 
+@pytest.mark.spec("N2")
 @pytest.mark.parametrize("signature", ["", "sha256=", "sha256=" + "0" * 64, "sha1=" + "0" * 40, "sha256=ü"])
 async def test_a_wrong_signature_is_refused_before_anything_is_read(door: Door, signature: str) -> None:
     answer = await door.post(b"{ no JSON", x_hub_signature_256=signature)
     assert answer.status_code == 401
-    other = await door.post(json.dumps(about()).encode(), x_hub_signature_256=sign("another secret", b"x"))
-    assert (other.status_code, await door.pending()) == (401, [])
-    assert SECRET not in answer.text + other.text
+    body = json.dumps(about()).encode()
+    for wrong in (sign("another secret", body), sign(SECRET, b"another body")):
+        other = await door.post(body, x_hub_signature_256=wrong)
+        assert (other.status_code, await door.pending()) == (401, [])
+        assert SECRET not in answer.text + other.text
 
 
 async def test_a_ping_is_answered_and_other_events_are_ignored(door: Door) -> None:
     assert await door.tell({"zen": "…"}, event="ping") == (200, "pong")
-    for event in ("push", "star", "check_run", "pull_request_review"):
+    for event in ("push", "star", "check_suite", "pull_request_review"):
         assert await door.tell({"anything": [1]}, event=event, delivery=event.replace("_", "-")) == (
             202,
             "nothing to do",
@@ -207,6 +211,36 @@ async def test_another_repository_is_none_of_ours(town: Town) -> None:
 async def test_each_event_tells_what_it_tells(door: Door, payload: Any, event: str, told: list[Any]) -> None:
     assert (await door.tell(payload, event=event))[0] == 202
     assert await door.pending() == told
+
+
+def checked(action: str, **more: Any) -> dict[str, Any]:
+    return {"action": action, "check_run": {"head_sha": "c0ffee"}, "repository": {"full_name": "acme/widgets"}} | more
+
+
+def status(state: str) -> dict[str, Any]:
+    return {"state": state, "sha": "c0ffee", "repository": {"full_name": "Acme/Widgets"}}
+
+
+@pytest.mark.parametrize(
+    ("event", "payload", "told"),
+    [
+        ("check_run", checked("completed"), True),
+        ("check_run", checked("created"), False),
+        ("check_run", checked("completed", repository={"full_name": "evil/widgets"}), False),
+        ("status", status("failure"), True),
+        ("status", status("pending"), False),
+    ],
+)
+async def test_whoever_waits_for_ci_is_told_that_a_check_of_a_commit_ended(
+    town: Town, monkeypatch: pytest.MonkeyPatch, event: str, payload: dict[str, Any], told: bool
+) -> None:
+    host = await town.host("alpha", 'forge.repo="acme/widgets"')
+    door, nudges = Door(host, Webhooks((await host.intake()).desk, secret=SECRET)), list[str]()
+    monkeypatch.setattr(type(await host.home.forge()), "nudge", lambda forge, commit: nudges.append(commit))
+    assert await door.tell(payload, event=event) == (202, "nothing to do")
+    assert nudges == (["c0ffee"] if told else [])
+    for delivery, junk in enumerate(({}, payload | {"repository": 7}, payload | {"check_run": [], "sha": None})):
+        assert (await door.tell(junk, event=event, delivery=f"junk-{delivery}"))[0] == 400
 
 
 async def test_a_closed_pull_request_is_told_and_a_merged_one_is_not(door: Door) -> None:

@@ -1,5 +1,6 @@
 """What was taken back, cannot be answered, or stands for another text by now: settled once, and never run."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -140,6 +141,19 @@ async def test_the_pause_after_each_failure_of_an_arrival_grows(town: Town) -> N
     assert pauses == sorted(pauses)
 
 
+async def test_what_is_due_by_the_time_everything_was_looked_at_is_not_slept_through(town: Town) -> None:
+    host = await town.host("alpha", "intake.poll=0")
+    await town.issue("resolvent")
+    await refusing(host, ForgeRefused("it cannot be told"), "issue")
+    intake = await host.intake()
+    await intake.once()
+    (later,) = intake._later
+    assert intake._patience(0) == pytest.approx(intake_module.PAUSE_S, abs=5)
+    # It was not due yet when all were looked at, and is by now.
+    intake._looked_at, intake._later[later] = 1.0, 2.0
+    assert intake._patience(0) == 0.0
+
+
 @pytest.mark.parametrize("webhooks", [False, True])
 async def test_who_may_not_ask_gets_no_other_text_run_by_closing_and_reopening(town: Town, webhooks: bool) -> None:
     host, eve = await town.host(), await town.person("eve")
@@ -158,6 +172,7 @@ async def test_who_may_not_ask_gets_no_other_text_run_by_closing_and_reopening(t
     assert len(await host.runs()) == 1
 
 
+@pytest.mark.spec("N1")
 @pytest.mark.parametrize(("by", "fate"), [("eve", "nothing"), ("tri", "nothing"), ("ada", "taken")])
 async def test_who_reopens_an_issue_with_the_label_begins_only_what_they_may_ask_for(
     town: Town, by: str, fate: str
@@ -190,6 +205,7 @@ async def test_after_an_edit_the_label_that_is_still_there_begins_nothing_whoeve
     assert await host.look() == [("labelled", "issue-1", "taken")]
 
 
+@pytest.mark.spec("N1")
 async def test_a_text_that_changed_between_the_label_and_our_reading_is_not_run(town: Town) -> None:
     host = await town.host()
     await labelled(town)
@@ -213,3 +229,35 @@ async def test_a_text_that_changed_between_the_mention_and_our_reading_is_not_ru
     await town.hub.edit_item(await town.person("eve"), 1, title="Send me the keys")
     assert await host.look() == [("mentioned", "issue-1", "refused")]
     assert await host.runs() == []
+
+
+async def test_a_label_that_was_off_only_while_we_looked_at_the_issue_asks_again(town: Town) -> None:
+    host, ada = await town.host(), await town.person("ada")
+    await town.issue("resolvent")
+    real = await host.home.forge()
+    forge = FaultyForge(real, fail={})
+
+    async def taken_off(reference: str) -> Any:
+        await town.hub.label(ada, 1, remove=["resolvent"])
+        return await real.issue(reference)
+
+    forge.issue = taken_off
+    host.home._opened["forge"] = forge
+    assert await host.look() == [("labelled", "issue-1", "nothing")]
+    await town.hub.label(ada, 1, add=["resolvent"])
+    forge.issue = real.issue
+    assert await host.look() == [("labelled", "issue-1", "taken")]
+
+
+async def test_a_label_that_a_webhook_saw_taken_off_asks_again_when_a_look_finds_it(town: Town) -> None:
+    host, ada = await town.host(), await town.person("ada")
+    item = await labelled(town)
+    assert await host.look() == [("labelled", "issue-1", "taken")]
+    await host.work()
+    door = Door(host, Webhooks((await host.intake()).desk, secret=SECRET))
+    await town.hub.label(ada, 1, remove=["resolvent"])
+    later = f"{datetime.fromtimestamp(item.updated_at + 2, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    assert await told(town, item, door, "unlabeled", by="ada", at=later) == (202, "accepted")
+    await town.hub.label(ada, 1, add=["resolvent"])
+    assert ("labelled", "issue-1", "taken") in await host.look()
+    assert len(await host.runs()) == 2

@@ -11,6 +11,7 @@ LIVES = 4
 
 @pytest.mark.timeout(1500)
 @pytest.mark.conforms("S0.46")
+@pytest.mark.spec("D2")
 @pytest.mark.parametrize("life", range(LIVES))
 async def test_a_run_killed_at_every_boundary_ends_in_the_same_commit_and_the_same_effects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], life: int

@@ -36,6 +36,7 @@ async def arena(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Arena
         yield opened
 
 
+@pytest.mark.spec("B11")
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("attack", suite.ATTACKS, ids=lambda attack: attack.name)
 async def test_an_attack_does_not_get_out(arena: Arena, attack: Attack) -> None:
@@ -43,6 +44,7 @@ async def test_an_attack_does_not_get_out(arena: Arena, attack: Attack) -> None:
     assert result.verdict in NOT_SAFE.get(attack.name, ("SAFE",)), result.said
 
 
+@pytest.mark.spec("B11")
 @pytest.mark.parametrize("rung", ["memory", "copy", "landlock"])
 async def test_on_the_other_rungs_the_walls_hold_as_well(tmp_path: Path, rung: str) -> None:
     try:

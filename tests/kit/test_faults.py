@@ -2,13 +2,14 @@
 
 import asyncio
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kit.real import PROGRAMS, Program, Ran
 
-from resolvent.testing.model import ScriptedModel
+from resolvent.testing.model import Conversation, ScriptedModel
 
 both = pytest.mark.parametrize("name", PROGRAMS)
 FINE = "It is fine now."
@@ -133,3 +134,11 @@ async def test_requests_that_never_come_are_not_waited_for_for_ever() -> None:
     none = pytest.raises(TimeoutError, match="1 requests were waited for; these came: none")
     with ScriptedModel([{"text": FINE}]) as model, none:
         await model.requests(1, timeout=0.05)
+
+
+async def test_a_scenario_that_cannot_read_its_own_file_is_told_and_not_taken_for_a_client_that_left() -> None:
+    def play(conversation: Conversation, step: int) -> dict[str, str]:
+        return {"text": Path("/no/such/file").read_text()}
+
+    with pytest.raises(FileNotFoundError), ScriptedModel(play, toolless=True) as model, pytest.raises(OSError):
+        urllib.request.urlopen(f"{model.url}/v1/messages", data=b'{"messages": []}', timeout=30)

@@ -12,6 +12,7 @@ from tests.kit.real import PROGRAMS, Program
 from resolvent.domain.job import Reply
 from resolvent.domain.verdicts import Analysis, Fix, Implementation, Review, Verification
 from resolvent.engine.answers import grammar, parse
+from resolvent.engine.conversation import ANSWERS
 from resolvent.engine.prompts import collect, read, render
 from resolvent.errors import UsageError
 from resolvent.testing.demo_story import FIX, IMPLEMENT
@@ -136,6 +137,12 @@ def test_a_repair_turn_is_about_the_step_before_it_and_gets_its_last_answer() ->
     assert play(conversation(prompt("review"), "Your last answer could not be read"), 1) == {"text": "the review"}
     form = '| {"properties": {}, "title": "Fix", "type": "object"}'
     assert play(conversation(f"Your last answer could not be read\n{form}"), 0) == {"text": "the fix"}
+
+
+@pytest.mark.parametrize("model", sorted(ANSWERS))
+def test_every_form_of_an_answer_says_a_step(model: str) -> None:
+    form = f'Your last answer could not be read\n| {{"properties": {{}}, "title": "{model}"}}'
+    assert StepNames().asked(conversation(form)) in collect()
 
 
 def test_a_prompt_nobody_plays_is_refused_by_name() -> None:

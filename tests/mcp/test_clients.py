@@ -17,6 +17,7 @@ UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 
 @pytest.mark.conforms("S0.42", "S0.45", "S2.22")
+@pytest.mark.spec("M1")
 def test_a_client_without_a_handshake_explores_polls_reads_and_forks(lively: Server) -> None:
     answer = lively.call(
         "parallel_explore",
@@ -74,6 +75,7 @@ def test_a_failed_branch_says_why_and_its_output_ends_with_what_went_wrong(livel
     assert lively.output(branch) == "half done\ncannot go on\nagent broken: ended with exit 3\n"
 
 
+@pytest.mark.spec("M2")
 def test_prompts_are_answered_in_order_in_the_same_branch(lively: Server) -> None:
     branch = lively.explore("echo one >> log; echo first", "echo two >> log; printf second", "cat log; echo third")
     assert lively.end(branch)["prompts_answered"] == 3
@@ -87,6 +89,7 @@ def test_the_prompt_after_a_failed_one_is_never_asked(lively: Server) -> None:
     assert "two" not in lively.output(branch)
 
 
+@pytest.mark.spec("M1")
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp/sse", "/mcp/sse/"])
 @pytest.mark.parametrize(
     ("accept", "kind"),
@@ -110,6 +113,7 @@ def test_the_accept_header_chooses_json_or_events(shared: Server, path: str, acc
     assert answer["id"] == 7 and answer["result"]["structuredContent"]["branches"] == []
 
 
+@pytest.mark.spec("M1")
 @pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("session", [None, "", "anything at all"])
 def test_any_session_id_and_any_version_will_do(shared: Server, version: str | None, session: str | None) -> None:
@@ -154,6 +158,7 @@ async def test_the_official_client_does_the_same_over_http(lively: Server, mode:
         await _whole_story(client)
 
 
+@pytest.mark.spec("M1")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_does_the_same_over_standard_input(place: Place, mode: str) -> None:
     process = StdioServerParameters(

@@ -37,6 +37,7 @@ def test_names_of_this_machine_are_fine(shared: Server, host: str) -> None:
     assert status(shared, host=host) == 200
 
 
+@pytest.mark.spec("M4")
 @pytest.mark.parametrize(
     "host",
     [
@@ -53,6 +54,7 @@ def test_pages_of_this_machine_may_call(shared: Server, origin: str | None) -> N
     assert status(shared, origin=origin) == 200
 
 
+@pytest.mark.spec("M4")
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "", "http://localhost.evil.example", "localhost"])
 def test_pages_from_elsewhere_may_not(shared: Server, origin: str) -> None:
     assert status(shared, origin=origin) == 403
@@ -76,6 +78,7 @@ def test_a_caller_cannot_say_that_he_is_somebody_else(shared: Server) -> None:
     assert status(shared, **{"x-forwarded-for": "10.0.0.1", "forwarded": "for=10.0.0.1"}) == 200
 
 
+@pytest.mark.spec("M4")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can call as another user")
 def test_another_user_of_this_machine_is_refused(shared: Server) -> None:
     told = []
@@ -128,6 +131,7 @@ def start(place: Place, *words: str, **extra: str) -> subprocess.CompletedProces
     )  # fmt: skip
 
 
+@pytest.mark.spec("M4")
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 def test_an_address_that_others_can_reach_takes_a_token(place: Place, address: str) -> None:
     said = start(place, "--http", address)
@@ -169,6 +173,7 @@ def test_a_token_file_that_others_can_read_is_refused(place: Place) -> None:
     assert said.returncode == 2 and "cannot be read" in said.stderr
 
 
+@pytest.mark.spec("M4")
 def test_with_a_token_only_its_holder_may_call(place: Place) -> None:
     token = "0123456789abcdef0123456789abcdef"
     file = place.directory / "token"

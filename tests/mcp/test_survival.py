@@ -19,6 +19,7 @@ from .workshop import ended, exploring, working
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.spec("M3")
 def test_a_server_killed_between_explore_and_output_changes_nothing_for_the_client(place: Place) -> None:
     server = place.serve()
     branch = server.explore(f"echo started >> starts; {GATE}; echo good > value.txt; echo DONE", "cat starts value.txt")
@@ -87,6 +88,7 @@ async def die(place: Place, point: str, prompt: int) -> None:
     assert died.returncode == -9, died.stderr.decode()
 
 
+@pytest.mark.spec("M3")
 @pytest.mark.parametrize(
     ("point", "prompt"),
     [("before", 0), ("made", 0)]

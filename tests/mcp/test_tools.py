@@ -16,6 +16,7 @@ def refused(server: Server, tool: str, **arguments: Any) -> str:
     return str(failed.value)
 
 
+@pytest.mark.spec("M5")
 @pytest.mark.parametrize("tool", ["get_branch", "branch_output", "branch_diff", "delete_branch", "wait_branch"])
 @pytest.mark.parametrize("branch", ["unknown", "019c84ec-bafa-7b72-b3fc-4969ea7e263b", "../../etc", "a'--\x00\n"])
 def test_an_unknown_branch_is_an_error_of_the_tool(shared: Server, tool: str, branch: str) -> None:
@@ -30,6 +31,7 @@ def test_an_error_has_the_shape_that_clients_know(shared: Server) -> None:
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
 
 
+@pytest.mark.spec("M5")
 def test_an_unknown_agent_is_an_error_that_names_the_known_ones(shared: Server) -> None:
     told = refused(shared, "parallel_explore", shared_prompt_sequence=["true"], agent="nobody")
     assert told.startswith("404: there is no agent 'nobody'; there are: ")
@@ -62,6 +64,7 @@ def test_prompts_must_be_a_list_of_texts(shared: Server, prompts: object) -> Non
     assert told.startswith("400: shared_prompt_sequence")
 
 
+@pytest.mark.spec("M5")
 def test_arguments_of_the_wrong_type_are_named(shared: Server) -> None:
     assert refused(shared, "get_branch").startswith("400: branch_id: ")
     assert refused(shared, "get_branch", branch_id=7).startswith("400: branch_id: ")
@@ -141,6 +144,7 @@ def test_a_diff_of_very_much_is_cut_and_says_so(lively: Server) -> None:
     assert (len(shown["diff"]), shown["truncated"]) == (1 << 20, True)
 
 
+@pytest.mark.spec("B2", "M2")
 def test_siblings_see_nothing_of_each_other(lively: Server) -> None:
     answer = lively.call("parallel_explore", shared_prompt_sequence=["ls; echo x > $RESOLVENT_RUN"], num_branches=3)
     ids = [one["id"] for one in answer["branches"]]
@@ -176,6 +180,7 @@ def test_branches_are_listed_newest_first_by_project_and_status(server: Server) 
     assert listed(limit=1) == [two]
 
 
+@pytest.mark.spec("M2")
 def test_a_fork_of_a_running_branch_starts_from_its_last_snapshot(town: Place, lively: Server) -> None:
     parent = lively.explore("echo sealed > sealed", f"echo later > later; {GATE}")
     town.at_gate(parent, prompt=2)

@@ -14,6 +14,17 @@ QUICK = ("policy.reproduce_runs=1", "policy.prove_runs=1", "policy.variants=0", 
 SetStage = Callable[..., Awaitable[Stage]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A module that says ON_ANY_FORGE is about what is the same wherever issues live: one forge will do."""
+    items[:] = [item for item in items if not _twice(item)]
+
+
+def _twice(item: pytest.Item) -> bool:
+    where = getattr(item, "callspec", None)
+    module = getattr(item, "module", None)
+    return bool(where and where.params.get("set_stage") == "github" and getattr(module, "ON_ANY_FORGE", False))
+
+
 @pytest.fixture(params=["local", "github"])
 async def set_stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SetStage]:
     """Stages with settings of their own, on either forge: `await set_stage("policy.merge=auto")`."""

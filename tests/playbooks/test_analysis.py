@@ -56,6 +56,7 @@ async def test_a_valid_issue_hands_its_suggestion_to_the_first_fix(stage: Stage)
 
 
 @pytest.mark.conforms("S0.10", "S0.12")
+@pytest.mark.spec("W4")
 @pytest.mark.parametrize(
     "said",
     [
@@ -79,6 +80,7 @@ async def test_a_malformed_analysis_is_repaired_once_and_never_a_pass(stage: Sta
 
 
 @pytest.mark.conforms("S0.12")
+@pytest.mark.spec("E4")
 async def test_a_reproducer_that_passes_on_the_base_is_asked_about_once_then_declined(stage: Stage) -> None:
     played = await stage.play([scene("analyze", design(PASSES)), IMPLEMENT, CLEAN])
     run = played.document["run"]
@@ -105,6 +107,7 @@ async def test_a_refuted_reproducer_is_not_saved_by_having_nothing_to_run(stage:
     assert (played.outcome, played.document["reason"]) == ("declined", "not_reproduced")
 
 
+@pytest.mark.spec("E5")
 async def test_an_issue_with_nothing_to_run_is_argued_and_never_proven(stage: Stage) -> None:
     played = await stage.play([scene("analyze", design(None)), IMPLEMENT, CLEAN])
     assert played.outcome == "argued"

@@ -56,6 +56,7 @@ async def settled(stage: Stage, run: str, *, step: str) -> None:
         seen = await journal.changed(since=seen)
 
 
+@pytest.mark.spec("R8")
 @pytest.mark.parametrize("cancel", [by_a_worker, before_any_worker])
 async def test_a_merge_that_a_dead_process_was_about_to_make_is_not_made_after_cancelling(
     set_stage: SetStage, cancel: Callable[[Stage, str], Awaitable[None]]
@@ -174,3 +175,15 @@ async def test_cancelling_a_run_that_waits_for_an_agent_slot_waits_for_nobody(se
     assert (await following).outcome == "declined"
     assert (await stage.app.document(second))["outcome"] == "cancelled"
     assert started((await stage.played(first)).starts) == ["analyze", "implement", "review", "analyze"]
+
+
+async def test_what_a_called_off_agent_says_it_spent_is_counted(stage: Stage) -> None:
+    bell = made_fifo(stage)
+    spends = f"""echo '{{"usd": 0.5}}' > "$RESOLVENT_USAGE"; echo > '{bell}'; sleep 1000"""
+    run = await stage.submit()
+    working = asyncio.create_task(stage.go_on(run, scenes=[scene("analyze", "", run=spends)]))
+    await asyncio.to_thread(bell.read_text)
+    await Session(stage.app.home).cancel(run)
+    assert (await working).outcome == "cancelled"
+    (job,) = [job for job in await (await stage.app.home.journal()).jobs(run) if job.agent]
+    assert (job.ending, job.usage.usd) == ("cancelled", 0.5)

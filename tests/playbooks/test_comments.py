@@ -8,6 +8,7 @@ import pytest
 from resolvent.domain.entry import Entry
 from resolvent.engine.forms import SHAPES
 from resolvent.engine.prompts import collect
+from resolvent.errors import PromptError
 from resolvent.testing.demo_story import Scene
 from resolvent.testing.stage import Stage, scene
 
@@ -133,6 +134,29 @@ async def test_a_repair_turn_quotes_the_answer_that_could_not_be_read(stage: Sta
     assert "| FIX_SUCCESS" in repair
     assert [line for line in repair.splitlines() if line in TOKENS] == []
     assert (await lineage(stage, played.document["run"]))["implement"] == "analyze"
+
+
+def own_prompt(stage: Stage, step: str, text: str) -> None:
+    place = stage.project / ".resolvent/prompts"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{step}.md").write_text(f"---\nrole: reader\n---\n{text}\n", encoding="utf-8")
+
+
+@pytest.mark.spec("P1")
+async def test_a_prompt_that_asks_for_a_name_nobody_gave_starts_no_agent(stage: Stage) -> None:
+    own_prompt(stage, "analyze", "Look at {{ issue.title }} and {{ what_nobody_gave }}.")
+    played = await stage.play(STORY)
+    assert (played.outcome, played.starts) == ("failed", ())
+    assert played.document["reason"].startswith("PromptError: prompt analyze cannot be rendered")
+    assert "what_nobody_gave" in played.document["reason"]
+
+
+@pytest.mark.spec("P4")
+async def test_a_prompt_of_the_repository_for_a_step_that_is_not_there_is_refused(stage: Stage) -> None:
+    own_prompt(stage, "analyse", "Look closely.")
+    with pytest.raises(PromptError, match="no step is called analyse") as refused:
+        await stage.submit()
+    assert "analyze" in refused.value.hint and await stage.app.runs() == ()
 
 
 @pytest.mark.conforms("S0.6")

@@ -9,8 +9,11 @@ from resolvent.errors import UsageError
 from resolvent.testing.stage import Stage, scene
 
 from .conftest import SetStage
-from .looking import asked, pulls, shut_gates, upstream
+from .looking import asked, files_of, pulls, shut_gates, upstream
 from .scenes import ANALYZE, CLEAN, IMPLEMENT, claim, findings, placed, triage
+
+# What is executed and what follows from it knows nothing of forges.
+ON_ANY_FORGE = True
 
 # Every fix mends one file and breaks the next: the reviewer sees each of them, and can show it.
 NAMES = ("one", "two", "three", "four", "five")
@@ -153,3 +156,62 @@ async def test_a_person_may_also_stop_there(tested: Stage) -> None:
     played = await tested.go_on(played.document["run"])
     assert played.outcome == "escalated" and played.document["reason"] == "test integrity: removed-test"
     assert await shut_gates(tested, played.document["run"]) == []
+
+
+# What is examined once more
+
+ODD = claim("it is odd", None)
+
+
+async def test_a_fix_that_brings_back_files_which_were_reviewed_before_brings_back_what_was_found_in_them(
+    stage: Stage,
+) -> None:
+    first = scene("implement", "IMPLEMENTATION_SUCCESS", write={"value.txt": "good\n", "other.txt": "odd\n"})
+    reviews = [
+        scene("review", findings(ODD), holds={"other.txt": "odd"}),
+        scene("review", findings(claim("it is worse", None)), holds={"other.txt": "worse"}),
+    ]
+    fixes = [
+        scene("fix", "FIX_SUCCESS", write={"other.txt": f"{word}\n"}, when=[f"(round {number})"])
+        for number, word in enumerate(("worse", "odd", "fine"), start=1)
+    ]
+    played = await stage.play([ANALYZE, first, *reviews, CLEAN, *HERE, *fixes])
+    run = played.document["run"]
+    assert (played.outcome, played.document["rounds"]) == ("proven", 3)
+    assert len(await asked(stage, run, "review")) == 3 and len(await asked(stage, run, "verify")) == 2
+    found = [(one["id"], one["title"], one["triage"]) for one in played.document["findings"]]
+    assert found[2] == ("F3", "it is odd", "FIX_IN_THIS_PR") and len(found) == 3
+    (back,) = [one for one in await (await stage.app.home.journal()).findings(run) if one.repeats]
+    assert (back.id, back.repeats, back.created_in_round) == ("F3", "F1", 2)
+
+
+async def test_a_rule_speaks_once_of_one_commit_though_it_is_examined_again(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.minimise=remove")
+    await upstream(stage, TESTS)
+    grows = {"more.txt": "more\n" * 200, "tests/test_value.py": WEAKER}
+    carping = scene("review", findings(ODD))
+    played = await stage.play([ANALYZE, IMPLEMENT, carping, *HERE, scene("fix", "FIX_SUCCESS", write=grows)])
+    assert played.document["decision"]["key"] == "converge:1"
+    assert [one["id"] for one in played.document["findings"]] == ["F1", "F2"]
+
+
+async def test_what_was_done_for_an_argument_is_not_taken_out_because_nothing_executed_needs_it(
+    set_stage: SetStage,
+) -> None:
+    stage = await set_stage("policy.minimise=remove")
+    first = scene("implement", "IMPLEMENTATION_SUCCESS", write={"value.txt": "good\n", "other.txt": "odd\n"})
+    later = CLEAN | {"when": ["was reviewed before"]}
+    careful = scene("fix", "FIX_SUCCESS", write={"careful.txt": "careful\n"})
+    played = await stage.play([ANALYZE, first, later, scene("review", findings(ODD)), *HERE, careful])
+    assert (played.outcome, played.document["rounds"]) == ("proven", 1)
+    assert "careful.txt" in await files_of(stage, played.document["change"])
+
+
+@pytest.mark.spec("X7")
+async def test_whoever_is_asked_about_a_loop_finds_the_receipt_on_the_pull_request(stage: Stage) -> None:
+    played = await stage.play(SPINNING)
+    number = played.document["pull_request"]["number"]
+    (receipt,) = [one.body for one in await stage.comments(f"pr-{number}") if "## Evidence" in one.body]
+    head = (await pulls(stage))[0].head_commit
+    assert played.outcome == "waiting" and "⛔ **The gate is shut.**" in receipt and f"Commit `{head}`" in receipt
+    assert "- ⛔ finding F3 (P1) must be fixed here: three is broken" in receipt

@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from resolvent.domain.entry import Entry
 from resolvent.domain.record import AgentChoice
+from resolvent.engine.requests import Request
 from resolvent.engine.world import Backoff, World
 from resolvent.errors import Bug, SubjectTaken, UsageError
 from resolvent.ports import Agent
@@ -19,7 +21,7 @@ from resolvent.testing.stage import Stage, scene
 from resolvent.working import Session
 
 from .conftest import SetStage
-from .looking import entry_of, proposed, pulls, said_once
+from .looking import entry_of, files_of, proposed, pulls, said_once, upstream
 from .scenes import ANALYZE, CLEAN, IMPLEMENT, LONG_STORY, STORY
 
 
@@ -37,6 +39,7 @@ def started(starts: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.conforms("S0.46")
+@pytest.mark.spec("R2")
 async def test_a_second_run_on_the_same_subject_is_refused_and_told_the_first(stage: Stage) -> None:
     issue = await stage.issue()
     pull = await proposed(stage, {"value.txt": "good\n"}, body=f"Fixes #{issue.number}")
@@ -50,6 +53,7 @@ async def test_a_second_run_on_the_same_subject_is_refused_and_told_the_first(st
     assert await stage.submit(Entry(kind="issue", reference=str(issue.number))) != first
 
 
+@pytest.mark.spec("R8")
 async def test_cancelling_a_run_whose_agent_hangs_leaves_no_process(stage: Stage) -> None:
     fifo = stage.hooks / "held"
     os.mkfifo(fifo)
@@ -82,6 +86,7 @@ def read_by_somebody(fifo: Path) -> bool:
 
 
 @pytest.mark.conforms("S0.46")
+@pytest.mark.spec("R9")
 async def test_a_retry_asks_only_what_failed_again(stage: Stage) -> None:
     played = await stage.play([ANALYZE, IMPLEMENT | {"write": {}}, CLEAN])
     run = played.document["run"]
@@ -97,6 +102,7 @@ async def test_a_retry_asks_only_what_failed_again(stage: Stage) -> None:
 
 
 @pytest.mark.conforms("S0.46")
+@pytest.mark.spec("R10")
 async def test_a_fork_keeps_the_answers_before_its_step_and_writes_nothing_twice(stage: Stage) -> None:
     first = await stage.play(LONG_STORY)
     forge = await stage.hub()
@@ -117,6 +123,7 @@ async def test_a_fork_keeps_the_answers_before_its_step_and_writes_nothing_twice
     assert sum("pantheon-verify" in body for body in said) == 1
 
 
+@pytest.mark.spec("D4")
 async def test_a_question_is_answered_while_no_worker_lives(set_stage: SetStage) -> None:
     stage = await set_stage("policy.max_fix_rounds=0")
     run = await stage.submit()
@@ -132,6 +139,7 @@ async def test_a_question_is_answered_while_no_worker_lives(set_stage: SetStage)
     assert started(played.starts[len(before) :]) == ["fix", "review"]
 
 
+@pytest.mark.spec("R4", "P4")
 async def test_inputs_are_frozen_until_somebody_refreshes_them(stage: Stage) -> None:
     run = await stage.submit()
     (stage.project / ".resolvent/prompts").mkdir(parents=True)
@@ -148,6 +156,67 @@ async def test_inputs_are_frozen_until_somebody_refreshes_them(stage: Stage) -> 
     assert (await stage.app.run(run)).inputs.issue.title == "Changed"
 
 
+@pytest.mark.spec("R4")
+async def test_base_policy_checks_and_agents_are_those_a_run_was_submitted_with(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    run = await stage.submit()
+    submitted = (await stage.app.run(run)).inputs
+    await upstream(stage, {"newer.txt": "pushed since\n"})
+    other = ("policy.merge=auto", 'checks.test="exit 7"', 'agents.author.command=["/no/such/story"]')
+    later = await set_stage(*other)
+    played = await later.go_on(run, scenes=STORY)
+    assert (played.outcome, played.document["base"]) == ("proven", submitted.base.commit)
+    assert {item["check"] for item in played.document["evidence"]} == {"reproducer"}
+    assert "newer.txt" not in await files_of(later, played.document["change"])
+    assert (await later.app.run(run)).inputs == submitted
+
+
+@pytest.mark.spec("D1")
+def test_the_id_of_a_verb_is_its_name_and_what_is_asked() -> None:
+    asked = Request(run="r1", verb="ask", name="review", title="t", inputs={"a": 1, "b": {"c": ["d"], "e": None}})
+    turned = {"b": {"e": None, "c": ["d"]}, "a": 1}
+    same: list[dict[str, Any]] = [{"title": "u"}, {"position": 9}, {"shown": {"l": "x"}}, {"inputs": turned}]
+    assert {asked.model_copy(update=one).id for one in same} == {asked.id}
+    other: list[dict[str, Any]] = [
+        {"run": "r2"},
+        {"verb": "edit"},
+        {"name": "fix"},
+        {"attempt": 2},
+        {"inputs": {"a": 2}},
+    ]
+    assert len({asked.id, *(asked.model_copy(update=one).id for one in other)}) == 1 + len(other)
+
+
+@pytest.mark.spec("X1")
+async def test_every_write_is_intended_before_it_is_made_and_done_after(stage: Stage) -> None:
+    run, seen = await stage.submit(), []
+
+    def adjust(world: World) -> World:
+        forge = FaultyForge(world.forge, fail={})
+
+        def watched(name: str) -> None:
+            write = getattr(forge, name)
+
+            async def looked(*args: Any, **kwargs: Any) -> Any:
+                seen.append((name, [one.kind for one in await world.journal.effects(run) if one.state == "intended"]))
+                return await write(*args, **kwargs)
+
+            setattr(forge, name, looked)
+
+        for name in ("push", "open_pull_request", "open_issue", "comment", "edit_comment"):
+            watched(name)
+        return replace(world, forge=forge)
+
+    assert (await stage.go_on(run, scenes=LONG_STORY, adjust=adjust)).outcome == "proven"
+    assert sorted(seen) == [
+        ("comment", ["comment"]), ("comment", ["comment"]), ("comment", ["stick"]), ("edit_comment", ["stick"]),
+        ("open_issue", ["file_issue"]), ("open_pull_request", ["publish"]), ("push", ["publish"]),
+        ("push", ["publish"]),
+    ]  # fmt: skip
+    assert {one.state for one in await (await stage.app.home.journal()).effects(run)} == {"done"}
+
+
+@pytest.mark.spec("X5")
 async def test_a_forge_that_is_down_for_three_writes_gets_everything_once(stage: Stage) -> None:
     run = await stage.submit()
     adjust = breaking({1: "down", 2: "down", 3: "down", ("comment", 1): "lost", ("open_issue", 1): "lost"})
@@ -172,6 +241,7 @@ async def test_a_forge_that_loses_the_answer_to_a_push_and_a_pull_request_has_on
     assert [pull.head_commit for pull in await pulls(stage)] == [played.document["change"]]
 
 
+@pytest.mark.spec("X5")
 async def test_a_forge_that_stays_down_is_a_persons_question(stage: Stage) -> None:
     run = await stage.submit()
     adjust = breaking(dict.fromkeys(range(1, 100), "down"))

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from resolvent.app import App, Submission
+from resolvent.app import App
 from resolvent.domain.entry import Entry, entry_point
 from resolvent.domain.subject import PullRequest
 from resolvent.errors import UsageError
+from resolvent.submissions import Submission
 from resolvent.testing.stage import Stage, scene
 
 from .looking import agents, asked, entry_of, files_of, lineage, proposed, pulls, upstream
@@ -36,6 +37,7 @@ def test_what_a_person_typed_names_one_entry_point(task: str, kind: str, mode: s
 
 
 @pytest.mark.conforms("S0.1", "S1.1")
+@pytest.mark.spec("R1")
 @pytest.mark.parametrize(
     ("task", "pull", "file"),
     [
@@ -119,6 +121,22 @@ async def test_an_existing_pull_request_that_is_valid_is_reviewed_first_and_reus
     assert issue.url in played.prompts["review"]
 
 
+@pytest.mark.spec("F4")
+async def test_a_pull_request_from_a_fork_is_refused_before_anything_begins(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull = await proposed(stage, {"value.txt": "good\n"})
+
+    async def theirs(_: str) -> PullRequest:
+        return pull.model_copy(update={"from_fork": True})
+
+    monkeypatch.setattr(await stage.app.home.forge(), "pull_request", theirs)
+    with pytest.raises(UsageError, match="a fork we cannot push to") as refused:
+        await stage.submit(entry_of(pull))
+    assert refused.value.hint == "push its branch to this repository"
+    assert await stage.app.runs() == ()
+
+
 @pytest.mark.conforms("S1.11", "S0.5", "S1.4", "S1.25")
 async def test_an_existing_pull_request_that_needs_work_is_improved_first(stage: Stage) -> None:
     pull = await proposed(stage, {"value.txt": "better\n"})
@@ -139,6 +157,7 @@ async def test_an_existing_pull_request_that_needs_work_is_improved_first(stage:
 
 
 @pytest.mark.conforms("S0.4", "S1.4", "S1.6", "S1.7")
+@pytest.mark.spec("R3")
 @pytest.mark.parametrize("named", ["<!-- Fixes #1 -->", "Fixes #99"], ids=["hidden", "not there"])
 async def test_a_pull_request_that_names_no_issue_stands_for_it(stage: Stage, named: str) -> None:
     pull = await proposed(stage, {"value.txt": "good\n"}, body=f"{named}\nIt is better so.")

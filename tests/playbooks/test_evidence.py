@@ -11,8 +11,11 @@ import pytest
 from resolvent.testing.stage import Stage, git, scene
 
 from .conftest import SetStage
-from .looking import files_of, pulls, pushed, shut_gates, upstream
-from .scenes import ANALYZE, CLEAN, IMPLEMENT, STORY, design
+from .looking import entry_of, files_of, proposed, pulls, pushed, shut_gates, upstream
+from .scenes import ANALYZE, BREAKING, BREAKS, CLEAN, FIX, IMPLEMENT, STORY, design, findings, placed, triage
+
+# What is executed and what follows from it knows nothing of forges.
+ON_ANY_FORGE = True
 
 TWIN = {"command": "test -e twin.txt || { echo there is no twin; exit 1; }"}
 SETTLED = {"command": "true"}
@@ -113,6 +116,46 @@ async def test_a_change_must_pass_with_the_makefile_of_the_base(tmp_path: Path) 
     await stage.close()
 
 
+@pytest.mark.spec("E8")
+@pytest.mark.parametrize(
+    ("more", "outcome"), [("grep -q good value.txt\n", "proven"), ("grep -q same other.txt\n", "escalated")]
+)
+async def test_what_is_added_to_an_old_test_must_fail_without_the_fix_too(
+    set_stage: SetStage, more: str, outcome: str
+) -> None:
+    stage = await set_stage(TESTING)
+    await upstream(stage, EMPTY)
+    write = {"value.txt": "good\n", "tests/test_value.sh": EMPTY["tests/test_value.sh"] + more}
+    stubborn = scene("fix", "FIX_SUCCESS")
+    played = await stage.play([ANALYZE, scene("implement", "IMPLEMENTATION_SUCCESS", write=write), CLEAN, stubborn])
+    assert played.outcome == outcome
+    assert len(await shut_gates(stage, played.document["run"])) == (outcome != "proven")
+
+
+@pytest.mark.spec("E10")
+@pytest.mark.parametrize(
+    ("command", "there", "relaxed"),
+    [
+        ("sh ./ci.sh", {"ci.sh": "set -e\ngrep -q same other.txt\n"}, {"ci.sh": "set -e\ntest -e other.txt\n"}),
+        (
+            "make -s test",
+            {"Makefile": "test:\n\tgrep -q same other.txt\n"},
+            {"GNUmakefile": "test:\n\ttest -e other.txt\n"},
+        ),
+    ],
+)
+async def test_a_change_must_pass_with_the_script_of_the_base_that_its_check_runs(
+    set_stage: SetStage, command: str, there: dict[str, str], relaxed: dict[str, str]
+) -> None:
+    stage = await set_stage(f'checks.test="{command}"', "policy.max_fix_rounds=0")
+    await upstream(stage, there)
+    write = {"value.txt": "good\n", "other.txt": "broken\n", **relaxed}
+    played = await stage.play([ANALYZE, scene("implement", "IMPLEMENTATION_SUCCESS", write=write), CLEAN])
+    assert played.outcome == "waiting" and played.document["findings"] == []
+    ((reason,),) = await shut_gates(stage, played.document["run"])
+    assert reason.startswith("relaxed checks: test says SHOWN once")
+
+
 @pytest.mark.spec("E9")
 async def test_a_reproducer_that_fails_only_sometimes_must_pass_every_time_and_proves_nothing(
     set_stage: SetStage,
@@ -125,6 +168,20 @@ async def test_a_reproducer_that_fails_only_sometimes_must_pass_every_time_and_p
     assert played.outcome == "escalated"
     played = await stage.play([scene("analyze", shows), IMPLEMENT, CLEAN])
     assert played.outcome == "argued"
+    told = await stage.comments(f"pr-{played.document['pull_request']['number']}")
+    assert any("its reproducer fails only sometimes" in one.body for one in told)
+
+
+async def test_a_finding_that_was_shown_and_fixed_does_not_prove_that_the_issue_is_solved(stage: Stage) -> None:
+    review = scene("review", findings(BREAKS), holds={"other.txt": "broken"})
+    verify = scene("verify", triage(here=(placed("F1", "FIX_IN_THIS_PR"),)))
+    played = await stage.play([scene("analyze", design(None)), BREAKING, review, CLEAN, verify, FIX])
+    assert played.outcome == "argued"
+    told = [one.body for one in await stage.comments(f"pr-{played.document['pull_request']['number']}")]
+    (receipt,) = [body for body in told if "## Evidence" in body]
+    assert "argued: nothing executed proves it" in receipt
+    (complete,) = [body for body in told if "Resolution Complete" in body]
+    assert "The gate is open: argued" in complete
 
 
 @pytest.mark.spec("E9")
@@ -194,6 +251,22 @@ async def test_the_commit_that_brought_the_problem_is_found_and_told_to_the_issu
     (comment,) = [one.body for one in await stage.comments("issue-1") if "introduced-by" in one.body]
     assert played.outcome == "proven"
     assert f"`{commits[history]}`" in comment and "grep -q good value.txt" in comment
+    await stage.close()
+
+
+@pytest.mark.spec("E11")
+async def test_what_a_pull_request_brought_itself_is_blamed_on_no_commit_of_the_base(tmp_path: Path) -> None:
+    overrides = ("policy.bisect=50", "policy.variants=0", "policy.minimise=off")
+    stage = await Stage.set_up(tmp_path, files={"value.txt": "good\n", "other.txt": "same\n"}, overrides=overrides)
+    for number in range(3):
+        await upstream(stage, {"count.txt": f"{number}\n"})
+    pull = await proposed(stage, {"value.txt": "bad\n"})
+    improve = scene("improve", "FIX_SUCCESS", write={"value.txt": "good\n", "other.txt": "better\n"})
+    played = await stage.play([scene("analyze_pull", design()), improve, CLEAN], entry=entry_of(pull))
+    assert played.outcome == "proven"
+    assert not any("introduced-by" in one.body for one in await stage.comments(pull.key))
+    effects = [(one["kind"], one["marker"]) for one in played.document["effects"]]
+    assert not any("introduced" in marker for _, marker in effects)
     await stage.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 from resolvent.domain.entry import Entry
 from resolvent.domain.outcome import EXIT_CODES
 from resolvent.engine.world import World
+from resolvent.playbooks import texts
 from resolvent.testing.demo_story import Scene
 from resolvent.testing.faulty_forge import FaultyForge
 from resolvent.testing.stage import Stage, scene
@@ -29,6 +30,7 @@ def reporting(number: int, head: str) -> Scene:
 
 
 @pytest.mark.conforms("S0.7", "S0.13", "S0.14", "S0.15", "S1.8", "S1.9", "S1.10", "S1.12", "S1.13")
+@pytest.mark.spec("F3")
 async def test_a_new_issue_becomes_one_pull_request_made_from_the_whole_design(stage: Stage) -> None:
     issue = await stage.issue()
     played = await stage.play(STORY, entry=Entry(kind="issue", reference=str(issue.number)))
@@ -48,6 +50,7 @@ async def test_a_new_issue_becomes_one_pull_request_made_from_the_whole_design(s
 
 
 @pytest.mark.conforms("S1.15", "S1.32")
+@pytest.mark.spec("W7")
 async def test_a_blocked_implementation_stops_and_tells_the_caller_why(set_stage: SetStage) -> None:
     stage = await set_stage("policy.status_comments=true")
     blocked = scene(
@@ -63,6 +66,7 @@ async def test_a_blocked_implementation_stops_and_tells_the_caller_why(set_stage
 
 
 @pytest.mark.conforms("S1.14", "S1.16", "S1.17")
+@pytest.mark.spec("W7")
 async def test_a_lost_login_is_recovered_by_exactly_one_push_of_the_very_same_files(stage: Stage) -> None:
     played = await stage.play([ANALYZE, EXPIRED, CLEAN])
     run = played.document["run"]
@@ -79,6 +83,7 @@ async def test_a_lost_login_is_recovered_by_exactly_one_push_of_the_very_same_fi
 
 
 @pytest.mark.conforms("S1.17")
+@pytest.mark.spec("X5")
 async def test_when_our_own_token_is_refused_too_the_run_asks_a_person(stage: Stage) -> None:
     def refused(world: World) -> World:
         return replace(world, forge=FaultyForge(world.forge, fail={("push", 1): "auth"}))
@@ -96,6 +101,7 @@ async def test_when_our_own_token_is_refused_too_the_run_asks_a_person(stage: St
 
 
 @pytest.mark.conforms("S0.14", "S1.13", "S0.46")
+@pytest.mark.spec("W6")
 async def test_a_pull_request_the_agent_made_is_verified_and_adopted(stage: Stage) -> None:
     made = await proposed(stage, {"value.txt": "good\n"}, head="agent/fix")
     played = await stage.play([ANALYZE, reporting(made.number, "agent/fix"), CLEAN])
@@ -106,19 +112,23 @@ async def test_a_pull_request_the_agent_made_is_verified_and_adopted(stage: Stag
 
 
 @pytest.mark.conforms("S0.14", "S1.13")
-@pytest.mark.parametrize("what", ["missing", "other files", "other head"])
+@pytest.mark.spec("W6")
+@pytest.mark.parametrize("what", ["missing", "other files", "other head", "closed"])
 async def test_a_reported_pull_request_that_is_not_so_is_left_alone(stage: Stage, what: str) -> None:
-    text = "good" if what == "other head" else "evil"
+    text = "good" if what in ("other head", "closed") else "evil"
     made = await proposed(stage, {"value.txt": f"{text}\n"}, head="agent/fix")
+    state = "closed" if what == "closed" else "open"
+    await (await stage.hub()).set_state(made.key, state)
     number, head = (99 if what == "missing" else made.number), ("agent/x" if what == "other head" else "agent/fix")
     played = await stage.play([ANALYZE, reporting(number, head), CLEAN])
     assert played.outcome == "proven"
     ours, theirs = await pulls(stage)
-    assert (theirs.number, theirs.head_commit, theirs.state) == (made.number, made.head_commit, "open")
+    assert (theirs.number, theirs.head_commit, theirs.state) == (made.number, made.head_commit, state)
     assert (ours.head, ours.head_commit) == (played.document["pull_request"]["head"], played.document["change"])
     assert ours.head.startswith("resolvent/issue-")
 
 
+@pytest.mark.spec("G9")
 async def test_an_implementation_that_changed_nothing_escalates(stage: Stage) -> None:
     played = await stage.play([ANALYZE, IMPLEMENT | {"write": {"ignored/x": "y"}}, CLEAN])
     assert played.outcome == "escalated"
@@ -127,6 +137,7 @@ async def test_an_implementation_that_changed_nothing_escalates(stage: Stage) ->
 
 
 @pytest.mark.conforms("S0.14")
+@pytest.mark.spec("W4")
 async def test_a_repair_turn_may_say_it_better_but_its_edits_are_thrown_away(stage: Stage) -> None:
     unclear = IMPLEMENT | {"say": "It is done!\n", "turn": 1}
     clear = scene("implement", "IMPLEMENTATION_SUCCESS", turn=2, write={"value.txt": "worse\n"})
@@ -150,6 +161,7 @@ async def test_a_failed_step_stops_with_branch_and_output_and_the_anchor_stays(s
     assert await lineage(stage, run) == parents
 
 
+@pytest.mark.spec("X6")
 @pytest.mark.parametrize("choice", ["push", "stop"])
 async def test_what_runs_on_other_machines_is_not_pushed_before_a_person_agrees(stage: Stage, choice: str) -> None:
     surface = {"value.txt": "good\n", ".github/workflows/ci.yml": "on: push\n"}
@@ -165,7 +177,37 @@ async def test_what_runs_on_other_machines_is_not_pushed_before_a_person_agrees(
     assert len(await pulls(stage)) == (choice == "push")
 
 
+@pytest.mark.spec("X6")
+async def test_where_policy_allows_it_what_runs_on_other_machines_is_pushed_unasked(set_stage: SetStage) -> None:
+    stage = await set_stage("policy.exec_surface=allow")
+    surface = {"value.txt": "good\n", ".github/workflows/ci.yml": "on: push\n"}
+    played = await stage.play([ANALYZE, IMPLEMENT | {"write": surface}, CLEAN])
+    assert (played.outcome, len(await pulls(stage))) == ("proven", 1)
+
+
+@pytest.mark.spec("X6")
+@pytest.mark.parametrize(
+    "path",
+    [".github/workflows/ci.yml", ".gitlab-ci.yml", "Jenkinsfile", ".circleci/config.yml", "hooks/pre-push",
+     ".githooks/pre-push", ".husky/pre-commit", ".gitmodules", "sub/.gitattributes", ".envrc", ".vscode/tasks.json",
+     "sub/.envrc", "sub/.vscode/tasks.json", "sub/.devcontainer/devcontainer.json", "ci/Jenkinsfile", "lefthook.yml",
+     ".devcontainer/devcontainer.json"],
+)  # fmt: skip
+def test_what_runs_on_other_machines_is_known_by_its_path(path: str) -> None:
+    assert texts.runs_elsewhere(path)
+    assert not texts.runs_elsewhere(f"docs/about-{path.replace('/', '-')}.md")
+
+
+@pytest.mark.spec("F3")
+async def test_what_a_file_asks_for_is_proposed_on_a_head_of_its_name(stage: Stage) -> None:
+    file = stage.directory / "Bad value.md"
+    file.write_text("# The value is bad\n\nIt should be good.\n", encoding="utf-8")
+    played = await stage.play(STORY, entry=Entry(kind="file", reference=str(file)))
+    assert (played.outcome, [pull.head for pull in await pulls(stage)]) == ("proven", ["resolvent/file-bad-value"])
+
+
 @pytest.mark.conforms("S0.46")
+@pytest.mark.spec("F3")
 async def test_a_second_run_on_the_issue_continues_the_pull_request_of_the_first(stage: Stage) -> None:
     first = await stage.play([ANALYZE, IMPLEMENT, scene("review", "no verdict")])
     assert (first.outcome, first.document["pull_request"]["number"]) == ("escalated", 2)

@@ -71,6 +71,7 @@ async def test_a_fix_is_told_what_is_in_scope_and_only_that(stage: Stage) -> Non
 
 
 @pytest.mark.conforms("S0.34")
+@pytest.mark.spec("G7")
 @pytest.mark.parametrize("choice", ["continue", "stop"])
 async def test_at_the_cap_a_person_is_asked(set_stage: SetStage, choice: str) -> None:
     stage = await set_stage("policy.max_fix_rounds=1", "policy.recurrences=9")
@@ -89,6 +90,7 @@ async def test_at_the_cap_a_person_is_asked(set_stage: SetStage, choice: str) ->
 
 
 @pytest.mark.conforms("S1.24", "S1.26")
+@pytest.mark.spec("W7")
 async def test_a_fix_that_lost_its_login_is_pushed_to_the_same_head_and_reviewed(stage: Stage) -> None:
     expired = "GH_AUTH_EXPIRED\nLOCAL_COMMIT=0123456789abcdef0123456789abcdef01234567\nRETRY_PUSH_BRANCH=elsewhere"
     played = await stage.play([FIX | {"say": f"{expired}\n"}, *LONG_STORY])
@@ -100,6 +102,7 @@ async def test_a_fix_that_lost_its_login_is_pushed_to_the_same_head_and_reviewed
     assert await (await stage.hub()).head_of("elsewhere") is None
 
 
+@pytest.mark.spec("G9")
 async def test_a_fix_that_changed_nothing_escalates_and_shows_how_far_it_came(stage: Stage) -> None:
     played = await stage.play([FIX | {"write": {}}, *LONG_STORY])
     assert played.outcome == "escalated"
@@ -121,6 +124,7 @@ async def test_a_fix_that_fails_leaves_the_pull_request_where_it_was(stage: Stag
 
 
 @pytest.mark.conforms("S0.46")
+@pytest.mark.spec("X4")
 async def test_what_somebody_pushed_meanwhile_is_never_overwritten(set_stage: SetStage) -> None:
     stage = await set_stage("policy.max_fix_rounds=0")
     run = await stage.submit()

@@ -1,8 +1,12 @@
 """The gate: commands on the exact head, CI that is waited for and never a finding, and the merge."""
 
+from hashlib import sha256
+from pathlib import Path
+
 import pytest
 
-from resolvent.testing.stage import Stage, git, scene
+from resolvent.domain.change import Evidence
+from resolvent.testing.stage import Played, Stage, git, scene
 
 from .conftest import SetStage
 from .looking import Verdict, agents, asked, files_of, pulls, pushed, shut_gates, under_ci
@@ -16,6 +20,7 @@ OPENING = scene("fix", "FIX_SUCCESS", write={"other.txt": "tested\n"})
 
 
 @pytest.mark.conforms("S0.35", "S0.40", "S1.20")
+@pytest.mark.spec("E1", "G7")
 async def test_build_test_and_smoke_run_on_the_exact_head_until_all_pass(set_stage: SetStage) -> None:
     stage = await set_stage(
         'checks.build="test -e value.txt"',
@@ -44,7 +49,39 @@ async def test_build_test_and_smoke_run_on_the_exact_head_until_all_pass(set_sta
     assert played.document["findings"] == []
 
 
+async def evidence_of(stage: Stage, played: Played, check: str) -> Evidence:
+    """What the one execution of a check left on the record."""
+    journal = await stage.app.home.journal()
+    (kept,) = [one for one in await journal.evidence(played.document["run"]) if one.check.name == check]
+    return kept
+
+
+@pytest.mark.spec("E1", "E2")
+async def test_a_check_runs_on_a_fresh_checkout_and_everything_about_it_is_kept(set_stage: SetStage) -> None:
+    command = "test ! -e ignored/left && seq 5000"
+    stage = await set_stage(f'checks.test="{command}"')
+    left = IMPLEMENT | {"write": {"value.txt": "good\n", "ignored/left": "by the agent\n"}}
+    played = await stage.play([ANALYZE, left, CLEAN])
+    kept = await evidence_of(stage, played, "test")
+    assert (kept.execution, kept.exit, kept.on) == ("PASSED", 0, played.document["change"])
+    assert kept.check.command == command and kept.seconds > 0
+    whole = "".join(f"{number}\n" for number in range(1, 5001)).encode()
+    assert kept.digest == sha256(whole).hexdigest() and Path(kept.log).read_bytes() == whole
+    branches = {one.id: one for one in await (await stage.app.home.journal()).branches(played.document["run"])}
+    assert (branches[kept.branch].parent, branches[kept.branch].commit) == (None, kept.on)
+
+
+@pytest.mark.spec("J6")
+async def test_a_check_gets_nothing_of_our_environment(set_stage: SetStage) -> None:
+    stage = await set_stage('checks.test="env -0"')
+    kept = await evidence_of(stage, await stage.play(STORY), "test")
+    given = dict(line.split("=", 1) for line in Path(kept.log).read_text().split("\0") if line)
+    assert given.keys() - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "LANG", "HOME", "TMPDIR"}
+    assert given["HOME"] != str(stage.directory)
+
+
 @pytest.mark.conforms("S0.36", "S0.37", "S0.38", "S0.40")
+@pytest.mark.spec("G5")
 async def test_red_ci_is_no_finding_blocks_the_merge_and_feeds_the_next_fix(set_stage: SetStage) -> None:
     stage = await set_stage("policy.merge=auto")
     forge = await stage.hub()
@@ -66,6 +103,7 @@ async def test_red_ci_is_no_finding_blocks_the_merge_and_feeds_the_next_fix(set_
 
 
 @pytest.mark.conforms("S0.37", "S0.39")
+@pytest.mark.spec("G6")
 async def test_a_check_that_is_red_on_the_base_too_is_tracked_once_and_nothing_is_merged(set_stage: SetStage) -> None:
     stage = await set_stage("policy.merge=auto")
     forge = await stage.hub()
@@ -87,6 +125,7 @@ async def test_a_check_that_is_red_on_the_base_too_is_tracked_once_and_nothing_i
 
 
 @pytest.mark.conforms("S0.39")
+@pytest.mark.spec("G6")
 async def test_a_check_that_is_green_when_run_again_is_tracked_and_the_run_goes_on(stage: Stage) -> None:
     forge = await stage.hub()
     await forge.require_check("ci")
@@ -100,6 +139,7 @@ async def test_a_check_that_is_green_when_run_again_is_tracked_and_the_run_goes_
 
 
 @pytest.mark.conforms("S0.36")
+@pytest.mark.spec("G4")
 @pytest.mark.parametrize("choice", ["wait", "stop"])
 async def test_a_check_that_stays_pending_is_waited_for_then_a_person_is_asked(
     set_stage: SetStage, choice: str
@@ -134,12 +174,14 @@ async def test_a_rerun_that_does_not_end_asks_too_and_is_not_fixed(set_stage: Se
 
 
 @pytest.mark.conforms("S0.36")
+@pytest.mark.spec("G3")
 async def test_no_required_checks_is_open_and_shown(stage: Stage) -> None:
     played = await stage.play(STORY)
     assert played.document["gate"] == {"open": True, "reasons": [], "notes": ["the forge names no required checks"]}
     assert "the forge names no required checks" in (await stage.comments("pr-2"))[-1].body
 
 
+@pytest.mark.spec("G7")
 async def test_what_does_not_merge_onto_the_current_base_shuts_the_gate(set_stage: SetStage) -> None:
     stage = await set_stage("policy.max_fix_rounds=0")
     run = await stage.submit()
@@ -151,6 +193,7 @@ async def test_what_does_not_merge_onto_the_current_base_shuts_the_gate(set_stag
     assert await shut_gates(stage, run) == [("does not merge cleanly onto the current base: value.txt",)]
 
 
+@pytest.mark.spec("G8")
 async def test_with_merge_auto_exactly_the_judged_commit_lands(set_stage: SetStage) -> None:
     stage = await set_stage("policy.merge=auto")
     played = await stage.play(STORY)
@@ -160,6 +203,7 @@ async def test_with_merge_auto_exactly_the_judged_commit_lands(set_stage: SetSta
     assert [issue.state for issue in await (await stage.hub()).issues("all")] == ["closed"]
 
 
+@pytest.mark.spec("G8")
 async def test_what_is_only_argued_is_not_merged_before_a_person_agrees(set_stage: SetStage) -> None:
     stage = await set_stage("policy.merge=auto")
     run = await stage.submit()
@@ -171,6 +215,7 @@ async def test_what_is_only_argued_is_not_merged_before_a_person_agrees(set_stag
 
 
 @pytest.mark.conforms("S0.37")
+@pytest.mark.spec("G8")
 @pytest.mark.parametrize(("choice", "outcome"), [("merge", "escalated"), ("leave", "proven")])
 async def test_with_merge_ask_a_person_decides_and_a_moved_head_is_refused(
     set_stage: SetStage, choice: str, outcome: str

@@ -10,10 +10,12 @@ from resolvent.domain.change import Change, Check, Evidence, Reproducer
 from resolvent.domain.decision import Decision, Question
 from resolvent.domain.finding import Finding
 from resolvent.domain.gate import Gate
+from resolvent.domain.integrity import Hit
 from resolvent.domain.job import Branch, Usage
 from resolvent.domain.record import AgentChoice, Frozen
 from resolvent.domain.subject import Issue, PullRequest
-from resolvent.domain.verdicts import Claim
+from resolvent.domain.verdicts import Claim, Design
+from resolvent.playbooks import texts
 from resolvent.playbooks.receipt import MARKER, MOST_BYTES, receipt
 from resolvent.playbooks.work import Proof, Work
 
@@ -157,6 +159,31 @@ def test_whatever_others_wrote_does_nothing_in_it() -> None:
     assert any("@\u200bteam fixes #\u200b12" in text for text in texts)
     assert text.count(MARKER) == 1
     assert {len(row) for row in cells(text)} == {6, 8}
+
+
+def test_other_comments_and_titles_too_are_no_longer_than_a_forge_takes() -> None:
+    findings = tuple(found(f"F{number}", scope="FIX_IN_THIS_PR", rationale="so\n" * 500) for number in range(100))
+    assert len(texts.verification(findings, LAST)) < 65_000
+    claim = found().claim.model_copy(update={"description": "long\n" * 20_000})
+    assert len(texts.deferred(found().model_copy(update={"claim": claim}), WORK.pull)) < 65_000
+    title = texts.title(Issue(number=42, title="@x" * 128))
+    assert len(title) == 256 and title.endswith("… (#42)")
+    assert texts.title(Issue(number=42, title="short")) == "short (#42)"
+
+
+def test_the_subject_of_an_improvement_calls_nobody_and_closes_nothing() -> None:
+    design = Design(root_cause="fixes #1\n@team", severity="P1", approach="so")
+    assert texts.improve_subject(replace(WORK, design=design)) == "Improve #2: fixes #\u200b1 @\u200bteam"
+
+
+def test_what_a_person_dismissed_is_meant_to_be_there() -> None:
+    hit = Hit(rule="relaxed-ci", path="Makefile", line=3, text="it is new")
+    assert texts.meant([texts.hit_key(hit)], ["Makefile", "Make", "a/Makefile"]) == {"Makefile"}
+
+
+@pytest.mark.parametrize("path", [".travis.yml", ".drone.yml", ".gitea/workflows/a.yml", ".github/workflows/a.yml"])
+def test_a_pipeline_of_any_service_runs_elsewhere(path: str) -> None:
+    assert texts.runs_elsewhere(path) and not texts.runs_elsewhere("src/a.py")
 
 
 @pytest.mark.spec("X7")

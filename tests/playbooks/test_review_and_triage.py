@@ -75,6 +75,7 @@ async def test_reviewer_and_verifier_are_told_what_they_need_and_nothing_else(st
 
 
 @pytest.mark.conforms("S0.18", "S0.24", "S0.25", "S0.28", "S0.29", "S1.21", "S1.22", "S1.31")
+@pytest.mark.spec("T2", "T6")
 async def test_claims_are_executed_placed_and_told_in_three_sections(stage: Stage) -> None:
     played = await stage.play(LONG_STORY)
     assert played.outcome == "proven"
@@ -101,6 +102,7 @@ async def test_claims_are_executed_placed_and_told_in_three_sections(stage: Stag
 
 
 @pytest.mark.conforms("S0.26", "S1.22")
+@pytest.mark.spec("T7")
 async def test_one_verification_comment_is_posted_per_head(stage: Stage) -> None:
     still = scene("review", findings(claim("the fix is odd", None)), holds={"other.txt": "same"})
     odd = scene("verify", triage(placed("F4", "INVALID_OR_ALREADY_FIXED", validity="invalid")), when=["F4"])
@@ -115,6 +117,7 @@ async def test_one_verification_comment_is_posted_per_head(stage: Stage) -> None
 
 
 @pytest.mark.conforms("S0.26")
+@pytest.mark.spec("T7", "X3")
 @pytest.mark.parametrize(("author", "posted"), [("bot", 0), ("stranger", 1)])
 async def test_a_verification_that_a_trusted_login_posted_is_not_posted_again(
     set_stage: SetStage, author: str, posted: int
@@ -146,6 +149,7 @@ async def test_what_agents_say_is_posted_as_it_is_but_poses_as_nothing_of_ours(s
 
 
 @pytest.mark.conforms("S0.25", "S1.21")
+@pytest.mark.spec("T6")
 async def test_a_deferred_finding_reuses_the_open_issue_and_tells_it_the_new_evidence(stage: Stage) -> None:
     forge = await stage.hub()
     closed = await stage.issue("[P1] there is no third file", "long ago")
@@ -163,6 +167,7 @@ async def test_a_deferred_finding_reuses_the_open_issue_and_tells_it_the_new_evi
 
 
 @pytest.mark.conforms("S1.31")
+@pytest.mark.spec("T3")
 async def test_a_claim_whose_reproducer_passes_is_asked_about_once_and_blocks_nothing(stage: Stage) -> None:
     played = await stage.play([ANALYZE, IMPLEMENT, scene("review", findings(ALARM))])
     run = played.document["run"]
@@ -189,7 +194,36 @@ async def test_a_disputed_claim_that_is_then_shown_counts(stage: Stage) -> None:
     ]
 
 
+async def test_no_two_findings_have_one_id_though_a_restated_claim_was_dropped(stage: Stage) -> None:
+    empty = claim("there is no value", "test -e value.txt")
+    restated = scene("review", findings(empty, BREAKS), when=["For these claims only"], holds={"other.txt": "broken"})
+    first = scene("review", findings(ALARM), holds={"other.txt": "broken"})
+    later = scene("review", findings(ARGUED), holds={"other.txt": "same"})
+    words = [
+        scene("verify", triage(here=(placed("F3", "FIX_IN_THIS_PR"),)), when=["## F3 "]),
+        scene("verify", triage(placed("F4", "INVALID_OR_ALREADY_FIXED", validity="invalid")), when=["## F4 "]),
+    ]
+    played = await stage.play([ANALYZE, BREAKING, restated, first, later, *words, FIX])
+    assert (played.outcome, played.document["rounds"]) == ("proven", 1)
+    assert [(one["id"], one["triage"]) for one in played.document["findings"]] == [
+        ("F1", "INVALID_OR_ALREADY_FIXED"),
+        ("F3", "FIX_IN_THIS_PR"),
+        ("F4", "INVALID_OR_ALREADY_FIXED"),
+    ]
+
+
+async def test_a_reviewer_who_restates_everything_is_heard_once(stage: Stage) -> None:
+    everything = findings(ALARM, BREAKS)
+    restated = scene("review", everything, when=["For these claims only"], holds={"other.txt": "broken"})
+    review = scene("review", everything, holds={"other.txt": "broken"})
+    verify = scene("verify", triage(here=(placed("F2", "FIX_IN_THIS_PR"),)), when=["## F2 "])
+    played = await stage.play([ANALYZE, BREAKING, restated, review, CLEAN, verify, FIX])
+    assert played.outcome == "proven"
+    assert [one["id"] for one in played.document["findings"]] == ["F1", "F2"]
+
+
 @pytest.mark.conforms("S0.24")
+@pytest.mark.spec("T4")
 async def test_a_verifier_cannot_overrule_what_was_executed(stage: Stage) -> None:
     review = scene("review", findings(BREAKS, OLD), holds={"other.txt": "broken"})
     verify = scene(
@@ -208,6 +242,7 @@ async def test_a_verifier_cannot_overrule_what_was_executed(stage: Stage) -> Non
 
 
 @pytest.mark.conforms("S0.31", "S1.23")
+@pytest.mark.spec("T4")
 async def test_with_nothing_in_scope_the_run_completes_without_a_fix(stage: Stage) -> None:
     review, verify = scene("review", findings(ARGUED, OLD)), scene("verify", "NO_IN_SCOPE_P0_P1")
     played = await stage.play([ANALYZE, IMPLEMENT, review, verify, FIX])
@@ -222,6 +257,7 @@ async def test_with_nothing_in_scope_the_run_completes_without_a_fix(stage: Stag
 
 
 @pytest.mark.conforms("S0.19", "S0.18", "S1.31")
+@pytest.mark.spec("T1")
 async def test_a_claim_without_its_reachability_does_not_stand(stage: Stage) -> None:
     kept = "\n".join(line for line in BREAKS.splitlines() if "Reachability" not in line)
     played = await stage.play([ANALYZE, BREAKING, scene("review", findings(kept)), VERIFY, FIX])

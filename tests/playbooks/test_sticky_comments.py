@@ -90,6 +90,7 @@ async def test_a_forge_that_breaks_at_either_write_has_one_comment_with_the_last
     assert teller.said == ["comment"] * tries + ["edit_comment"] * tries
 
 
+@pytest.mark.spec("X3")
 async def test_neither_a_strangers_marker_nor_a_quoted_one_is_ours(stage: Stage, teller: Teller) -> None:
     run = await stage.submit()
     forge = await stage.hub()

@@ -18,7 +18,7 @@ from resolvent.domain.entry import Entry
 from resolvent.domain.job import Branch
 from resolvent.domain.record import RunRow
 from resolvent.engine.world import Backoff, World
-from resolvent.errors import StepFailed, StoreBusy
+from resolvent.errors import StepFailed, StoreBusy, UsageError
 from resolvent.testing.faulty_forge import FaultyForge
 from resolvent.testing.stage import Stage, scene
 from resolvent.working import Session
@@ -68,6 +68,17 @@ async def test_a_crash_a_cancel_and_a_retry_play_the_run_once(stage: Stage) -> N
     assert (played.outcome, started(played.starts)) == ("proven", ["analyze", "implement", "review"])
 
 
+@pytest.mark.spec("R5")
+async def test_what_was_read_from_the_forge_before_a_crash_is_what_is_seen_after_it(stage: Stage) -> None:
+    run = await stage.submit()
+    await killed(stage, run, at="after observe:head", scenes=STORY)
+    # Whoever looked again would find the name taken and choose another one.
+    theirs = await pushed(stage, {"mine.txt": "mine\n"}, head="resolvent/issue-1")
+    played = await stage.go_on(run)
+    assert (played.outcome, played.document["reason"].split(":")[0]) == ("escalated", "HeadMoved")
+    assert (await (await stage.hub()).head_of("resolvent/issue-1"), await pulls(stage)) == (theirs, ())
+
+
 async def test_an_error_nobody_thought_of_is_a_question_and_a_retry_goes_on(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +95,7 @@ async def test_an_error_nobody_thought_of_is_a_question_and_a_retry_goes_on(
     assert (await stage.go_on(run)).outcome == "proven"
 
 
+@pytest.mark.spec("D6")
 async def test_a_full_disk_ends_the_worker_and_the_next_one_goes_on(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +141,7 @@ async def test_a_step_whose_files_the_machine_may_have_torn_is_done_again_in_a_f
     assert (played.outcome, started(played.starts)) == ("proven", ["analyze", "implement", "implement", "review"])
 
 
+@pytest.mark.spec("D6")
 async def test_a_store_that_breaks_at_the_end_of_a_run_ends_the_worker(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +265,20 @@ async def test_a_fork_has_what_it_inherits_before_anybody_can_see_it(
     assert (there, fork.forked_from) == ([True, True], first.document["run"])
 
 
+@pytest.mark.spec("R10")
+async def test_a_fork_is_made_of_an_ended_run_and_inherits_its_checks(stage: Stage) -> None:
+    run = await stage.submit()
+    with pytest.raises(UsageError, match="only an ended run is forked"):
+        await stage.app.fork(run, from_step="review")
+    first = await stage.go_on(run, scenes=STORY)
+    fork = await stage.app.fork(run, from_step="review")
+    second = await stage.go_on(fork.id)
+    assert (second.outcome, second.document["change"]) == ("proven", first.document["change"])
+    journal = await stage.app.home.journal()
+    ran = [[job.name for job in await journal.jobs(one) if not job.agent] for one in (run, fork.id)]
+    assert ran == [["reproducer", "reproducer"], ["reproducer"]], "on the base it was executed before the review"
+
+
 async def test_retrying_an_inherited_step_asks_again_instead_of_reading_it_out(stage: Stage) -> None:
     elsewhere = IMPLEMENT | {"write": {"value.txt": "good\n", ".github/workflows/ci.yml": "on: push\n"}}
     run = await stage.submit()
@@ -283,6 +310,7 @@ async def test_a_reproducer_may_become_part_of_the_change_it_shows(stage: Stage,
     assert (await files_of(stage, played.document["change"]))["shown.sh"] == left.strip()
 
 
+@pytest.mark.spec("B6")
 async def test_a_claim_that_would_overwrite_a_file_of_the_base_shows_nothing(stage: Stage) -> None:
     fake = named({"command": "grep -q good value.txt", "files": [{"path": "value.txt", "text": "bad\n"}]})
     bold = claim("the value is still bad", None).replace(named(None).strip(), fake.strip())
@@ -296,6 +324,7 @@ async def test_a_claim_that_would_overwrite_a_file_of_the_base_shows_nothing(sta
     assert said == ["BROKEN", "BROKEN"]
 
 
+@pytest.mark.spec("F3")
 async def test_a_commit_of_a_person_on_our_head_is_never_overwritten(stage: Stage) -> None:
     issue = await stage.issue()
     entry = Entry(kind="issue", reference=str(issue.number))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,7 @@ def test_by_default_claude_writes_and_codex_reads() -> None:
 
 
 @pytest.mark.conforms("S1.30")
+@pytest.mark.spec("A7")
 @pytest.mark.parametrize(
     ("exit", "said"),
     [
@@ -102,6 +104,7 @@ def failed(place: Path, *, exit: int, said: str, ending: str = "exited") -> None
 
 
 @pytest.mark.conforms("S1.30", "S0.15")
+@pytest.mark.spec("A7")
 @pytest.mark.parametrize("how", [{"exit": 75}, {"exit": 1, "say": "Error: connection reset by peer\n"}])
 async def test_a_passing_failure_is_tried_again_from_the_same_parent(stage: Stage, how: dict[str, object]) -> None:
     down = scene("implement", "", **{"try": 1}, write={"value.txt": "half\n", "half.txt": "x"}) | how
@@ -136,3 +139,9 @@ async def test_a_check_that_does_not_count_is_not_waited_for(set_stage: SetStage
     await (await stage.hub()).require_check("ci")
     played = await stage.play(STORY)
     assert (played.outcome, played.document["gate"]["open"]) == ("proven", True)
+
+
+@pytest.mark.spec("X5")
+def test_the_pauses_before_a_forge_is_asked_again_grow() -> None:
+    delays = Backoff().delays()
+    assert len(delays) >= 3 and all(earlier < later for earlier, later in pairwise(delays))

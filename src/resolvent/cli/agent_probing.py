@@ -16,7 +16,8 @@ from resolvent.domain.record import AgentChoice, stand_ins
 from resolvent.errors import ResolventError
 from resolvent.ports import Agent
 from resolvent.settings import ROLES, Role, agent_choice, agent_fallbacks, agent_named
-from resolvent.wiring import KEYS, PLAIN_PATH, Home
+from resolvent.wiring import PLAIN_PATH, Home
+from resolvent.wiring_agents import KEYS
 
 PATIENCE_S = 10.0
 MOST_VERSION = 4096

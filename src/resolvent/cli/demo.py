@@ -35,11 +35,11 @@ def demo(
 
 
 async def _demo(directory: Path | None, sabotage: str, json: bool, events: bool) -> int:
-    from resolvent.app import Submission
     from resolvent.cli.following import follow
     from resolvent.cli.place import opened
     from resolvent.cli.terminal import stdout
     from resolvent.domain.entry import Entry
+    from resolvent.submissions import Submission
     from resolvent.testing.demo import make_sample, sample_issue
 
     place = directory.absolute() if directory else Path(tempfile.mkdtemp(prefix="resolvent-demo-"))

@@ -1,28 +1,20 @@
 """resolvent design: agree on a solution before any code is written."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from resolvent.cli.options import Detach, Directory, Follow, Json, Manner, Sets
+from resolvent.cli.options import Base, Detach, Directory, Follow, IssueFile, Json, Manner, Sets, Target, Unsafe
 from resolvent.cli.root import app
 
 
 @app.command()
 def design(
-    target: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TARGET", help="An issue: its number, its link, or a sentence with one of them."),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Read the issue from a Markdown file instead.")
-    ] = None,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Let agents run as you, without walls.")] = False,
+    target: Target = None,
+    file: IssueFile = None,
+    unsafe: Unsafe = False,
     detach: Detach = False,
     json: Json = False,
     follow: Follow = False,
-    base: Annotated[str, typer.Option(metavar="BRANCH", help="Start from this branch.", show_default=False)] = "",
+    base: Base = "",
     settings: Sets = None,
     directory: Directory = None,
 ) -> None:

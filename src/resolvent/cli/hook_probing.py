@@ -13,7 +13,7 @@ from resolvent.wiring import Home
 
 INTAKE, HOOK = "intake", "intake hook"
 PATH = "/webhook"
-EVENTS = ("issues", "issue_comment", "pull_request")
+EVENTS = ("issues", "issue_comment", "pull_request", "check_run", "status")
 PATIENCE_S = 3.0
 
 

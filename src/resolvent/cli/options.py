@@ -42,6 +42,16 @@ RunName = Annotated[
         show_default=False,
     ),
 ]
+# What a run begins with.
+Target = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TARGET", help="An issue: its number, its link, or a sentence with one of them."),
+]
+IssueFile = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="Read the issue from a Markdown file instead.")
+]
+Base = Annotated[str, typer.Option("--base", metavar="BRANCH", help="Start from this branch.", show_default=False)]
+Unsafe = Annotated[bool, typer.Option("--unsafe", help="Let agents and checks run as you, without walls.")]
 Detach = Annotated[bool, typer.Option("-d", "--detach", help="Return at once; a worker goes on in the background.")]
 Follow = Annotated[bool, typer.Option("--follow", help="With --json: also one event per line while it runs.")]
 

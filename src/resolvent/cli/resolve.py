@@ -5,25 +5,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from resolvent.cli.options import Detach, Directory, Follow, Json, Manner, Sets
+from resolvent.cli.options import Base, Detach, Directory, Follow, IssueFile, Json, Manner, Sets, Target, Unsafe
 from resolvent.cli.root import app
 
 
 @app.command()
 def resolve(
-    target: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TARGET", help="An issue: its number, its link, or a sentence with one of them."),
-    ] = None,
+    target: Target = None,
     pr: Annotated[str | None, typer.Option("--pr", metavar="N", help="Continue a pull request instead.")] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Read the issue from a Markdown file instead.")
-    ] = None,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Let agents and checks run as you, without walls.")] = False,
+    file: IssueFile = None,
+    unsafe: Unsafe = False,
     detach: Detach = False,
     json: Json = False,
     follow: Follow = False,
-    base: Annotated[str, typer.Option(metavar="BRANCH", help="Start from this branch.", show_default=False)] = "",
+    base: Base = "",
     design_comment: Annotated[
         str, typer.Option(metavar="URL", help="A comment that holds the design to follow.", show_default=False)
     ] = "",
@@ -52,10 +47,10 @@ def resolve(
 
 async def submit(directory: Path | None, asked: dict[str, object], manner: Manner, overrides: tuple[str, ...]) -> int:
     """Start a run of what is asked, and follow it in that manner; returns the exit code."""
-    from resolvent.app import Submission
     from resolvent.cli.following import start_or_follow
     from resolvent.cli.place import opened
     from resolvent.cli.terminal import clean, stderr
+    from resolvent.submissions import Submission
 
     async with opened(directory, overrides) as app:
         row, warnings = await app.submit(Submission(**asked))  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ _LADDER: tuple[Permission, ...] = get_args(Permission)
 _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)|<(pre|code|blockquote)\b.*?(?:</\1\s*>|\Z)", re.S | re.I)
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)*(?:(`{3,})[^`]*|(~{3,}).*)$")
 _QUOTED = re.compile(r"[ \t]{0,3}>|\t| {4}")
+_RUN_MARKER = re.compile(r"<!-- resolvent(?:-stopped)?:(r[0-9a-f]{8})\b")
 _OWN_MARKER = re.compile(r"<!--\s*resolvent\b", re.I)
 
 
@@ -94,13 +95,31 @@ def digest(title: str, body: str) -> str:
 def counts(login: str, *, bot: bool, own: str, rules: Rules) -> bool:
     """Whether a mention by this login is read at all: ours and those of bots are not, unless they are listed."""
     ours = login.casefold() == own.casefold()
-    robot = bot or login.casefold().endswith("[bot]")
+    robot = bot or _bot(login)
     return bool(login) and (not (ours or robot) or rules.lists(login))
 
 
 def may_ask(login: str, permission: Permission, rules: Rules) -> bool:
     """Whether this login may ask for a run or call one off by a mention."""
     return rules.lists(login) or _LADDER.index(permission) >= _LADDER.index(rules.allow)
+
+
+def may_label(login: str, permission: Permission, rules: Rules) -> bool:
+    """Whether a label that this login put on counts: it does from who may label, and from who may ask.
+
+    A template labels in the name of whoever opens the issue. Nobody knows of some who put it on; a bot was let in.
+    """
+    enough = min(_LADDER.index(rules.allow), _LADDER.index("triage"))
+    return not login or rules.lists(login) or _bot(login) or _LADDER.index(permission) >= enough
+
+
+def _bot(login: str) -> bool:
+    return login.casefold().endswith("[bot]")
+
+
+def runs_named_in(text: str) -> tuple[str, ...]:
+    """The runs whose marker is in a comment: they were at work there."""
+    return tuple(dict.fromkeys(_RUN_MARKER.findall(text)))
 
 
 def wish_in(text: str, mention: str) -> Wish | None:

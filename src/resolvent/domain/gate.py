@@ -51,6 +51,8 @@ class Judged(Value):
     # Where the pull request's head is now; empty when nobody looked.
     head: str = ""
     changed_lines: int = 0
+    # Whether the issue's own problem was seen before the change, each time; else nothing that passes now proves much.
+    shown: bool = True
     # Without its fix, and with the Makefile and CI files of the base.
     reverted: Reverted | None = None
     restored: Reverted | None = None
@@ -76,11 +78,7 @@ def judge(case: Judged, policy: Policy) -> Gate:
     reasons = [
         *_moved(case),
         *_failed_checks(case),
-        *(
-            f"finding {item.id} ({item.rule or item.claim.severity}) must be fixed here: {item.claim.title}"
-            for item in case.findings
-            if item.scope == "FIX_IN_THIS_PR"
-        ),
+        *_unfixed(case.findings),
         *(f"finding {item.id} was not triaged" for item in case.findings if item.scope is None and not item.settled),
         *(_red_checks(case) if policy.ci_required else ()),
         *(f"does not merge cleanly onto the current base: {path}" for path in case.conflicts),
@@ -90,13 +88,29 @@ def judge(case: Judged, policy: Policy) -> Gate:
         *_too_large(case, policy),
     ]
     # The passing reproducer of a false alarm proves nothing of the change: only what was asked for counts.
-    reproduced = any(
+    passing = any(
         item.check.kind == "reproducer" and item.passed and item.check in case.checks for item in case.evidence
     )
-    notes = ["nothing was executed to prove this change: argued"] if not reproduced else []
+    notes = ["nothing was executed to prove this change: argued"] if not passing else []
+    if passing and not case.shown:
+        notes.append("the issue's own problem was not shown every time before the change: argued")
+    argued = not passing or not case.shown
     if not case.required:
         notes.append("the forge names no required checks")
-    return Gate(change=case.change, reasons=tuple(reasons), notes=(*notes, *case.notes), argued=not reproduced)
+    return Gate(change=case.change, reasons=tuple(reasons), notes=(*notes, *case.notes), argued=argued)
+
+
+def unfixed(change: Change, findings: Iterable[Finding]) -> Gate:
+    """Shut by what has to be fixed here, before anything else is looked at."""
+    return Gate(change=change, reasons=tuple(_unfixed(findings)))
+
+
+def _unfixed(findings: Iterable[Finding]) -> list[str]:
+    return [
+        f"finding {item.id} ({item.rule or item.claim.severity}) must be fixed here: {item.claim.title}"
+        for item in findings
+        if item.scope == "FIX_IN_THIS_PR"
+    ]
 
 
 def _moved(case: Judged) -> list[str]:

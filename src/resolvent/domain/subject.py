@@ -45,6 +45,13 @@ class Issue(Value):
         return f"#{self.number}" if self.number is not None else self.slug
 
 
+class Labelling(Value):
+    """Who put a label on, and when; empty and 0 where nobody knows."""
+
+    by: str = ""
+    at: float = 0.0
+
+
 class PullRequest(Value):
     """A proposed change on the forge: `head` is its branch, `head_commit` the exact commit."""
 

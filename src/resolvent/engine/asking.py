@@ -8,7 +8,8 @@ from resolvent.domain.events import AgentParked
 from resolvent.domain.job import Branch, Session
 from resolvent.domain.record import JobRow
 from resolvent.engine.requests import revive
-from resolvent.engine.turns import Taken, Talk, Turn, take, where, worked
+from resolvent.engine.talk import Taken, Talk, Turn
+from resolvent.engine.turns import take, where, worked
 from resolvent.engine.world import World
 from resolvent.errors import AgentBusy, AgentFailed, AgentStuck, BudgetSpent, JobLost, KeyRefused, ResolventError
 
@@ -28,7 +29,7 @@ async def first_turn(world: World, talk: Talk, text: str, form: str) -> Taken:
     """Ask, and ask again from the same parent for as long as the agent's own world asks us to wait."""
     parent = Branch.model_validate(talk.request.inputs["on"])
     interrupted = await _interrupted(world, talk)
-    delays = iter(world.patience.delays())
+    delays = iter([] if talk.hurried else world.patience.delays())
     for tries in count(1):
         ground = interrupted.branch if interrupted else parent
         name = talk.names(tries)
@@ -51,6 +52,23 @@ async def first_turn(world: World, talk: Talk, text: str, form: str) -> Taken:
                 raise
             interrupted = None
     raise AssertionError("the loop ends by a return or an error")
+
+
+async def later_turn(world: World, talk: Talk, turn: Turn) -> Taken:
+    """Take a turn that follows another; again for as long as the agent's own world asks us to wait."""
+    delays = iter(world.patience.delays())
+    while True:
+        session = turn.session
+        try:
+            return await take(world, talk, turn)
+        except AgentBusy as error:
+            await _park(world, talk, error, next(delays, None))
+        except AgentFailed as error:
+            if not (session and error.details.get("session_gone")):
+                raise
+            # Its words stand by themselves.
+            session = None
+        turn = turn.after(text=turn.text, session=session)
 
 
 async def _park(world: World, talk: Talk, error: AgentBusy, delay: float | None) -> None:

@@ -9,7 +9,7 @@ from resolvent.domain.arrival import Hold
 from resolvent.engine.holder import holder_name, holder_run, holder_said
 from resolvent.engine.stopping import release
 from resolvent.engine.world import World
-from resolvent.errors import ForgeRefused, ResolventError, SubjectTaken
+from resolvent.errors import ForgeDown, ForgeRefused, ResolventError, SubjectTaken
 from resolvent.ports import Clock, Forge, Journal
 
 # So long may pass between the claim and the run it is for; whoever takes longer is taken for dead.
@@ -76,12 +76,16 @@ class Claims:
             # What is on its way out under a name takes whatever has that name with it.
             holder, since = "", since + 1.0
 
-    async def _taken(self, hold: Hold, holder: str) -> SubjectTaken:
-        own = next((one.run for one in await self.journal.holds() if one.holder == holder), "")
+    async def _taken(self, hold: Hold, holder: str) -> SubjectTaken | ForgeDown:
+        own = next((one for one in await self.journal.holds() if one.holder == holder), None)
         if own:
             await self.journal.let_go(hold)
-            said, hint = f"run {own} is active on {hold.subject}", f"resolvent watch {own}"
-            return SubjectTaken(said, hint=hint, run=own, subject=hold.subject)
+        if own and own.state == "leaving":
+            # Nobody works there: the forge did not let us give it back yet.
+            return ForgeDown(f"{hold.subject} is still claimed for {own.run}, which is over", hint="try again")
+        if own:
+            said, hint = f"run {own.run} is active on {hold.subject}", f"resolvent watch {own.run}"
+            return SubjectTaken(said, hint=hint, run=own.run, subject=hold.subject)
         await self.journal.mark_hold(hold, "refused")
         return SubjectTaken(
             f"{hold.subject} is held by {holder_said(holder)}",

@@ -12,10 +12,11 @@ from resolvent.domain.job import Branch, JobExit, Reply
 from resolvent.domain.model import Value
 from resolvent.domain.record import AgentChoice, Frozen, stand_ins
 from resolvent.engine.answers import grammar, parse
-from resolvent.engine.asking import first_turn
+from resolvent.engine.asking import first_turn, later_turn
 from resolvent.engine.prompts import Prompt, quoted, read, render
 from resolvent.engine.requests import Request
-from resolvent.engine.turns import Taken, Talk, take, where
+from resolvent.engine.talk import Taken, Talk
+from resolvent.engine.turns import where
 from resolvent.engine.world import World
 from resolvent.errors import AgentBusy, AgentMissing, Bug, KeyRefused, MalformedAnswer, StepFailed
 
@@ -82,9 +83,11 @@ async def _converse(world: World, frozen: Frozen, request: Request) -> Heard:
     prompt = read(request.name, frozen.prompts[request.name])
     choices = stand_ins(frozen.agents[prompt.role], frozen.fallbacks)
     for choice, substitute in zip_longest(choices, choices[1:]):
-        talk = _talk(world, frozen, request, choice)
+        talk = replace(_talk(world, frozen, request, choice), substitute=choice is not choices[0])
+        if substitute is not None and await _still_away(world, request, choice):
+            talk = replace(talk, hurried=True)
         try:
-            return await _heard(world, replace(talk, substitute=choice is not choices[0]))
+            return await _heard(world, talk)
         except (AgentMissing, KeyRefused, AgentBusy) as error:
             if substitute is None:
                 raise
@@ -92,6 +95,15 @@ async def _converse(world: World, frozen: Frozen, request: Request) -> Heard:
             key = f"{request.id}:replaced:{choice.name}"
             await world.journal.tell(request.run, told, at=world.clock.now(), key=key)
     raise Bug("a step has nobody to ask")
+
+
+async def _still_away(world: World, request: Request, choice: AgentChoice) -> bool:
+    """The last step of this run that asked it was answered by another in its place."""
+    jobs = await world.journal.jobs(request.run)
+    asked = [row.step for row in jobs if row.agent == choice.name and row.step != request.id]
+    steps = {step.id: step for step in await world.journal.steps(request.run)} if asked else {}
+    result = steps[asked[-1]].result if asked else None
+    return bool((result or {}).get("ok", {}).get("agent", choice.name) != choice.name)
 
 
 def _talk(world: World, frozen: Frozen, request: Request, choice: AgentChoice) -> Talk:
@@ -121,7 +133,7 @@ async def _repaired(world: World, talk: Talk, taken: Taken, error: MalformedAnsw
     )
     session = taken.session or talk.agent.session(*await where(world, talk, taken.turn))
     try:
-        again = await take(world, talk, taken.turn.after(text=text, session=session, branch=scratch))
+        again = await later_turn(world, talk, taken.turn.after(text=text, session=session, branch=scratch))
         await world.drop(scratch.id)
         return _fitting(talk, again.left)
     except StepFailed as failed:

@@ -3,13 +3,18 @@
 import re
 from datetime import UTC, datetime
 
-_STAMP = "%Y%m%dT%H%M%SZ"
-_HOLDER = re.compile(r"(?P<host>[\w-]+)\.(?P<store>[0-9a-f]{8})\.(?P<run>[\w-]+)\.(?P<since>\d{8}T\d{6}Z)", re.ASCII)
+_SECOND = "%Y%m%dT%H%M%S"
+_HOLDER = re.compile(
+    r"(?P<host>[\w-]+)\.(?P<store>[0-9a-f]{8})\.(?P<run>[\w-]+)\.(?P<since>\d{8}T\d{6})(?:\d{6})?Z", re.ASCII
+)
 
 
 def holder_name(host: str, run: str, *, at: float) -> str:
-    """`machine.store.run.since`, where `host` is the first two: others can tell whom to ask, and since when."""
-    return f"{host}.{run}.{datetime.fromtimestamp(at, UTC).strftime(_STAMP)}"
+    """`machine.store.run.since`, where `host` is the first two: others can tell whom to ask, and since when.
+
+    To the microsecond: a run that claims anew at once has another name, and who gives the old one back leaves it alone.
+    """
+    return f"{host}.{run}.{datetime.fromtimestamp(at, UTC):{_SECOND}%fZ}"
 
 
 def holder_said(holder: str) -> str:
@@ -18,7 +23,7 @@ def holder_said(holder: str) -> str:
     if not found:
         return holder
     try:
-        since = datetime.strptime(found["since"], _STAMP)
+        since = datetime.strptime(found["since"], _SECOND)
     except ValueError:
         return holder
     return f"run {found['run']} on {found['host']} (store {found['store']}) since {since:%Y-%m-%d %H:%M} UTC"

@@ -24,6 +24,8 @@ class Stop:
     why: Literal["stuck", "key", "busy", "budget"]
     text: str
     wait_s: float = 0.0
+    # Whose money is spent, where it is not the job's own.
+    scope: str = ""
 
 
 @dataclass

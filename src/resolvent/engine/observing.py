@@ -25,18 +25,15 @@ async def _head(world: World, frozen: Frozen, what: Seen) -> Seen:
     name, nth = str(what["wanted"]), 1
     while True:
         head = name if nth == 1 else f"{name}-{nth}"
+        # The branch itself is asked: what a pull request says of its head may be older than the last push.
         there = await world.forge.head_of(head)
-        for pull in await world.forge.pull_requests(head=head):
-            ours = pull.author in trusted and await world.journal.published(pull.head_commit)
-            if pull.state == "open" and ours:
-                return {
-                    "head": head,
-                    "expect": pull.head_commit,
-                    "number": pull.number,
-                    "summary": f"{head}, continued",
-                }
         if there is None:
             return {"head": head, "expect": None, "number": None, "summary": head}
+        if await world.journal.published(there):
+            for pull in await world.forge.pull_requests(head=head, state="open"):
+                if pull.author in trusted:
+                    said = f"{head}, continued"
+                    return {"head": head, "expect": there, "number": pull.number, "summary": said}
         nth += 1
 
 

@@ -1,19 +1,20 @@
 """One turn of an agent in a branch: admitted, begun, watched, stopped, read."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from resolvent.domain.events import AgentNoticed, JobStarted
-from resolvent.domain.job import Branch, Job, JobExit, Reply, Session, Task, Usage
-from resolvent.domain.model import Value
-from resolvent.domain.record import AgentChoice, Frozen, JobRow
+from resolvent.domain.job import Job, JobExit, Reply, Session, Task, Usage
+from resolvent.domain.record import JobRow
+from resolvent.domain.transcript import Moment, ToolAnswered, ToolCalled
+from resolvent.engine.charging import charge, settle, settle_cut_short, settle_told
 from resolvent.engine.jobs import supervise
 from resolvent.engine.judging import Judge, Stop, judged, stopping_at
 from resolvent.engine.prompts import Prompt
-from resolvent.engine.requests import Request
+from resolvent.engine.talk import Taken, Talk, Turn
 from resolvent.engine.world import World
 from resolvent.errors import (
     AgentBusy,
@@ -24,61 +25,6 @@ from resolvent.errors import (
     ResolventError,
     StepFailed,
 )
-from resolvent.ports import Agent
-
-
-@dataclass(frozen=True)
-class Talk:
-    """What all turns of one question have in common."""
-
-    request: Request
-    frozen: Frozen
-    agent: Agent
-    choice: AgentChoice
-    prompt: Prompt
-    model: type[Value]
-    schema: str
-    # Whoever takes another's place leaves branches and jobs of its own.
-    substitute: bool = False
-
-    def names(self, tries: int) -> str:
-        """What the branches, jobs and files of one try are called by."""
-        return f"{self.choice.name}-{tries}" if self.substitute else str(tries)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One turn: where it is taken, with which words, in which session."""
-
-    branch: Branch
-    text: str
-    # `try.turn`: the same words are tried again in a new branch, a turn follows another in the same session.
-    name: str
-    private: str
-    session: Session | None = None
-
-    @property
-    def number(self) -> int:
-        return int(self.name.rpartition(".")[2])
-
-    def after(self, *, text: str, session: Session | None, branch: Branch | None = None) -> "Turn":
-        """The next turn of the same conversation."""
-        tries, _, number = self.name.rpartition(".")
-        name = f"{tries}.{int(number) + 1}"
-        return replace(self, text=text, name=name, session=session, branch=branch or self.branch)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """A turn that ended well as a process; what it left may still be malformed."""
-
-    turn: Turn
-    exit: JobExit
-    left: Reply | MalformedAnswer
-
-    @property
-    def session(self) -> Session | None:
-        return self.left.session if isinstance(self.left, Reply) else None
 
 
 async def where(world: World, talk: Talk, turn: Turn) -> tuple[Task, Path]:
@@ -102,6 +48,8 @@ async def take(world: World, talk: Talk, turn: Turn) -> Taken:
             if error.until is not None:
                 world.breakers.hold(talk.agent.account, error.until)
             raise
+        finally:
+            world.budgets.at_work.pop(_job(talk, turn), None)
 
 
 async def _taken(world: World, talk: Talk, turn: Turn) -> Taken:
@@ -117,23 +65,23 @@ async def _taken(world: World, talk: Talk, turn: Turn) -> Taken:
     job = await world.workspace.enter(turn.branch, job, private=task.directory, unsafe=talk.frozen.unsafe)
     limit = stopping_at(budget, talk.agent.abilities)
     try:
-        row, exit = await _watched(world, talk, _row(talk, turn), job, budget=limit)
+        row, exit, shared = await _watched(world, talk, _row(talk, turn), job, budget=limit)
     except StepFailed:
-        await _settle_cut_short(world, talk, id)
+        await settle_cut_short(world, talk, task, id)
         raise
     try:
-        stop = await _settle(world, talk, row, budget=limit)
+        stop = await settle(world, talk, row, budget=limit) or shared
         ours = stop if exit.ending == "cancelled" else None
         reply = _reply(talk, task, exit, output=world.jobs.output(id), stop=ours)
     except MalformedAnswer as error:
-        await _settle_told(world, row, error)
+        await settle_told(world, talk, row, error)
         return Taken(turn, exit, error)
     except ResolventError as error:
-        await _settle_told(world, row, error)
+        await settle_told(world, talk, row, error)
         error.details.setdefault("branch", turn.branch.id)
         error.details.setdefault("at", exit.ended_at)
         raise
-    await world.journal.save_job(row.model_copy(update={"usage": reply.usage}))
+    await charge(world, talk, row, reply.usage)
     await _tell_notices(world, talk, id, reply.notices)
     return Taken(turn, exit, reply)
 
@@ -151,53 +99,43 @@ async def _admitted(world: World, talk: Talk) -> AsyncIterator[None]:
                 return
 
 
-async def _watched(world: World, talk: Talk, row: JobRow, job: Job, *, budget: float | None) -> tuple[JobRow, JobExit]:
-    """Run the job, and end it when its agent does what nobody would wait for."""
+async def _watched(
+    world: World, talk: Talk, row: JobRow, job: Job, *, budget: float | None
+) -> tuple[JobRow, JobExit, Stop | None]:
+    """Run the job, and end it when its agent does what nobody would wait for; why, where we did so."""
     judge, listener = Judge(budget), talk.agent.listener()
 
     async def watch() -> None:
         async for line in world.jobs.lines(row.id):
-            if judge.take(listener.hear(line)):
+            moments = listener.hear(line)
+            judge.stop = judge.take(moments) or await _overspent(world, talk, row.id, judge.spent.usd, moments)
+            if judge.stop:
                 await world.jobs.cancel(row.id)
                 return
 
     watching = asyncio.create_task(watch())
     try:
-        return await supervise(world, row, job, stopped=lambda: _stopped(world, talk, row.id, budget))
+        ended, exit = await supervise(
+            world, row, job, stopped=lambda: judge.stop is not None or _stopped(world, talk, row.id, budget)
+        )
+        return ended, exit, judge.stop
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 
 
+async def _overspent(world: World, talk: Talk, job: str, usd: float, moments: Sequence[Moment]) -> Stop | None:
+    """Why it must not go on, though it has money of its own left: others at work have spent it meanwhile."""
+    world.budgets.at_work[job].usd = usd
+    # Asked when it goes on working: its last word is paid for, and taken.
+    if not (talk.agent.abilities.cost and any(isinstance(one, ToolCalled | ToolAnswered) for one in moments)):
+        return None
+    return await world.budgets.overspent(talk.frozen, job=job)
+
+
 def _stopped(world: World, talk: Talk, job: str, budget: float | None) -> bool:
     """We ended it ourselves: told from its output alone, for whoever did may be dead by now."""
     return judged(world.jobs.output(job), talk.agent.listener(), budget_usd=budget).stop is not None
-
-
-async def _settle(world: World, talk: Talk, row: JobRow, *, budget: float | None) -> Stop | None:
-    """Record what a job spent, however it ended; why it was stopped, if it was."""
-    output = world.jobs.output(row.id)
-    judge = await asyncio.to_thread(judged, output, talk.agent.listener(), budget_usd=budget)
-    await world.journal.save_job(row.model_copy(update={"usage": judge.spent}))
-    await world.budgets.warn(row.run, talk.frozen)
-    return judge.stop
-
-
-async def _settle_told(world: World, row: JobRow, error: ResolventError) -> None:
-    """Record what a turn that did not end well says it spent, where that is more than was heard of it."""
-    told = Usage.model_validate(error.details.get("usage") or {})
-    (known,) = [one.usage for one in await world.journal.jobs(row.run) if one.id == row.id]
-    if told.usd > known.usd:
-        await world.journal.save_job(row.model_copy(update={"usage": told}))
-
-
-async def _settle_cut_short(world: World, talk: Talk, id: str) -> None:
-    """Record what a job spent whose end nobody saw, or that a person called off."""
-    for row in await world.journal.jobs(talk.request.run):
-        if row.id == id and row.state != "started":
-            # A job that was lost has no end; the day on which that is found out pays for it.
-            at = row.at or world.clock.now()
-            await _settle(world, talk, row.model_copy(update={"at": at}), budget=None)
 
 
 async def _charged(world: World, talk: Talk, turn: Turn) -> Session | None:
@@ -235,7 +173,7 @@ def _error(talk: Talk, stop: Stop, *, ended_at: float) -> ResolventError:
     if stop.why == "busy":
         return AgentBusy(f"agent {name}: {stop.text}", until=ended_at + stop.wait_s)
     if stop.why == "budget":
-        return BudgetSpent(f"agent {name} was stopped: {stop.text}", hint="resolvent cost")
+        return BudgetSpent(f"agent {name} was stopped: {stop.text}", hint="resolvent cost", scope=stop.scope)
     return AgentStuck(f"agent {name} was stopped: {stop.text}", hint=f"resolvent logs {talk.request.run}")
 
 

@@ -38,6 +38,15 @@ class Reacted:
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """Who put one label on, and when; empty and 0 where nobody wrote that down."""
+
+    name: str
+    login: str
+    created_at: float
+
+
+@dataclass(frozen=True)
 class Remark:
     """A comment on an issue or pull request."""
 
@@ -94,6 +103,7 @@ class Item:
     # `completed`, `not_planned` or, after it was closed and opened again, `reopened`.
     reason: str = ""
     labels: tuple[str, ...] = ()
+    labellings: tuple[Labelled, ...] = ()
     assignees: tuple[str, ...] = ()
     remarks: tuple[Remark, ...] = ()
     reactions: tuple[Reacted, ...] = ()

@@ -80,7 +80,7 @@ class HubItems(HubCore):
 
         def change(connection: Connection, at: float) -> None:
             remove_labels(connection, number, removed)
-            add_labels(connection, number, added)
+            add_labels(connection, number, added, by.login, at)
             touch(connection, number, at)
 
         await self.tables.change(change)

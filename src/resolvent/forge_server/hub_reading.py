@@ -16,6 +16,7 @@ from resolvent.forge_server.holdings import (
     Holdings,
     Item,
     Label,
+    Labelled,
     LineRemark,
     Opined,
     Reacted,
@@ -71,7 +72,8 @@ def version_of(number: int, default_branch: str, refs: Mapping[str, str]) -> int
 
 def unknown_logins(rows: Mapping[str, list[Row]]) -> list[str]:
     """Who wrote something and has no account."""
-    written = (row["author"] for table in ("items", "comments", "reviews") for row in rows[table])
+    written = [row["author"] for table in ("items", "comments", "reviews") for row in rows[table]]
+    written += [row["by_login"] for row in rows["labels"]]
     known = {row["login"] for row in rows["accounts"]}
     return [
         login
@@ -118,6 +120,9 @@ def _items(rows: Mapping[str, list[Row]], place: Place) -> dict[int, Item]:
     for row in rows["reactions"]:
         one = Reacted(id=row["id"], login=row["login"], content=row["content"], created_at=row["created_at"])
         reactions[row["number"], row["comment"]].append(one)
+    labellings: dict[int, list[Labelled]] = defaultdict(list)
+    for row in sorted(rows["labels"], key=lambda row: str(row["name"])):
+        labellings[row["number"]].append(Labelled(row["name"], row["by_login"], row["created_at"]))
     remarks: dict[int, list[Remark]] = defaultdict(list)
     for row in rows["comments"]:
         remarks[row["number"]].append(Remark(**row, reactions=tuple(reactions[row["number"], row["id"]])))
@@ -126,6 +131,7 @@ def _items(rows: Mapping[str, list[Row]], place: Place) -> dict[int, Item]:
         number = row["number"]
         said = {
             "labels": labels.get(number, ()),
+            "labellings": tuple(labellings[number]),
             "assignees": assignees.get(number, ()),
             "remarks": tuple(remarks.get(number, ())),
             "reactions": tuple(reactions.get((number, 0), ())),

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from resolvent.adapters.forges.local_git import NONE
+from resolvent.adapters.git_refs import refs_of
 from resolvent.errors import ForgeRefused, GitError
 from resolvent.forge_server.holdings import Account, Commit, Occurrence
 from resolvent.forge_server.hub_pulls import HubPulls
@@ -134,11 +135,10 @@ class HubRefs(HubPulls):
 
     async def _at(self, ref: str) -> str:
         await self._named(ref)
-        out = await self.git("for-each-ref", "--format=%(objectname) %(refname)", ref)
-        for line in out.decode("utf-8", "surrogateescape").splitlines():
-            if line.partition(" ")[2] == ref:
-                return line.partition(" ")[0]
-        raise ForgeRefused("Reference does not exist", status=422, missing=True)
+        known = await refs_of(self.git, ref)
+        if ref not in known:
+            raise ForgeRefused("Reference does not exist", status=422, missing=True)
+        return known[ref]
 
     async def _there(self, commit: str) -> None:
         if await self.commit(commit) is None:

@@ -7,13 +7,8 @@ import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import uvicorn
-from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
-
+from resolvent.answering import answering
 from resolvent.errors import UsageError
 from resolvent.forge_server.app import application
 from resolvent.forge_server.app_backstage import Backstage, Seen
@@ -23,8 +18,6 @@ from resolvent.forge_server.hooks import Hooks
 from resolvent.forge_server.hub import Hub
 from resolvent.forge_server.tls import Certificates, certificates
 from resolvent.forge_server.tunnel import tunnel
-
-DRAIN_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ async def serving(
     url = f"https://localhost:{port}"
     backstage = Backstage.of(hub, url)
     app = application(hub, base=url, backstage=backstage)
-    async with backstage.working(), _answering(app, listener, files), tunnel(port, outside) as led:
+    async with backstage.working(), answering(app, listener, tls=_tls(files)), tunnel(port, outside) as led:
         try:
             yield Serving(hub, url, files.ca, f"http://127.0.0.1:{led}", backstage)
         finally:
@@ -93,43 +86,7 @@ def _bound(port: int) -> socket.socket:
     return listener
 
 
-class _Protocol(H11Protocol):
-    """Tells the application of its connection, so that a fault can cut it."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.app_state = {"transport": transport}
-
-
-@contextlib.asynccontextmanager
-async def _answering(app: ASGIApp, listener: socket.socket, files: Certificates) -> AsyncIterator[None]:
-    # uvicorn's own server looks ten times a second whether it should end; this one is told.
-    config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False)
-    config.load()
-    state, context = ServerState(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def _tls(files: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.chain, files.key)
-
-    def protocol() -> H11Protocol:
-        return _Protocol(config=config, server_state=state, app_state={})
-
-    server = await asyncio.get_running_loop().create_server(protocol, sock=listener, ssl=context)
-    try:
-        yield
-    finally:
-        server.close()
-        await _ended(state)
-
-
-async def _ended(state: ServerState) -> None:
-    """Let what is being answered be answered, but not for long."""
-    connections: set[Any] = set(state.connections)
-    for connection in connections:
-        connection.shutdown()
-    tasks = set(state.tasks)
-    if tasks:
-        _, late = await asyncio.wait(tasks, timeout=DRAIN_S)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-    for connection in connections:
-        connection.transport.abort()
+    return context

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.types import Message, Send
 
 from resolvent.adapters.git import Git
+from resolvent.adapters.git_refs import refs_of
 from resolvent.errors import ForgeRefused
 from resolvent.forge_server.door import Admitted
 from resolvent.forge_server.holdings import Holdings
@@ -183,8 +184,7 @@ def _packet(text: bytes) -> bytes:
 
 async def pull_refs(hub: "Hub", git: Git) -> None:
     """Let `refs/pull/N/head` be where every pull request is, for `git fetch origin pull/N/head`."""
-    out = await git("for-each-ref", "--format=%(objectname) %(refname)", "refs/pull/")
-    known = {ref: commit for commit, _, ref in (line.partition(" ") for line in out.decode().splitlines())}
+    known = await refs_of(git, "refs/pull/")
     moves = []
     for number, item in (await hub.holdings()).items.items():
         ref = f"refs/pull/{number}/head"

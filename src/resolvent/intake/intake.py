@@ -42,6 +42,8 @@ class Intake:
         self._poll_at = 0.0
         self._again_at = 0.0
         self._later: dict[str, float] = {}
+        # When it was last asked whether somebody's time has come: what came since is not to be slept through.
+        self._looked_at = 0.0
         self._tries: dict[str, int] = {}
         self._polled = False
 
@@ -89,7 +91,7 @@ class Intake:
         """How long there is nothing to do by the clock; None: for ever."""
         now = asyncio.get_running_loop().time()
         times = [self._poll_at] if every or not self._polled else []
-        times += [at for at in (self._again_at, *self._later.values()) if at > now]
+        times += [at for at in (self._again_at, *self._later.values()) if at > self._looked_at]
         return max(0.0, min(times) - now) if times else None
 
     async def _ask(self) -> None:
@@ -103,7 +105,7 @@ class Intake:
             self._said.pop("news", None)
 
     async def _take_all(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._looked_at = asyncio.get_running_loop().time()
         for arrival in await self.desk.arrivals.pending():
             if now < max(self._again_at, self._later.get(arrival.id, 0.0)):
                 continue

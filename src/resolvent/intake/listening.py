@@ -1,10 +1,8 @@
 """Where webhooks are listened for, and the secret they are signed with."""
 
 import asyncio
-import contextlib
 import re
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +12,9 @@ from resolvent.wiring import Home
 if TYPE_CHECKING:
     from resolvent.intake.webhooks import Webhooks
 
-DRAIN_S = 2
 MIN_SECRET = 16
+# Who is told to try later then is the forge, which does, or somebody who is not it.
+MAX_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -64,33 +63,9 @@ def _secret(home: Home) -> str:
 async def serve(webhooks: "Webhooks", listener: Listener) -> None:
     """Answer at the listener until cancelled."""
     try:
-        import uvicorn
+        from resolvent.answering import answering
     except ModuleNotFoundError as missing:
         told = f"webhooks need the library {missing.name}"
         raise ConfigError(told, hint="pip install '.[github]'  # where you cloned Resolvent") from missing
-
-    class Answering(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            """Signals are the worker's."""
-            yield
-
-    configuration = uvicorn.Config(
-        webhooks,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=DRAIN_S,
-    )
-    answering = Answering(configuration)
-    served = asyncio.ensure_future(answering.serve(sockets=[listener.socket]))
-    try:
-        await asyncio.shield(served)
-    finally:
-        # Whoever is being answered gets the answer, then the socket is closed.
-        answering.should_exit = True
-        await asyncio.wait((served,))
+    async with answering(webhooks, listener.socket, at_once=MAX_AT_ONCE):
+        await asyncio.Event().wait()

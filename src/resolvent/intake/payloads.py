@@ -88,6 +88,22 @@ class _Pulled(_Event):
     pull_request: _Item
 
 
+class _Run(_Part):
+    head_sha: str
+
+
+class _CheckRun(_Part):
+    repository: _Repository
+    action: str
+    check_run: _Run
+
+
+class _Status(_Part):
+    repository: _Repository
+    state: str
+    sha: str
+
+
 EVENTS: dict[str, type[_Event]] = {"issues": _Issues, "issue_comment": _Commented, "pull_request": _Pulled}
 
 
@@ -96,7 +112,7 @@ def arrivals_of(event: str, payload: object, rules: Rules, *, repo: str = "") ->
     if event not in EVENTS:
         return ()
     told = EVENTS[event].model_validate(payload)
-    if repo and told.repository.full_name.casefold() != repo.casefold():
+    if not _ours(told.repository, repo):
         return ()
     match told:
         case _Issues():
@@ -106,6 +122,21 @@ def arrivals_of(event: str, payload: object, rules: Rules, *, repo: str = "") ->
         case _Pulled():
             return tuple(_pull(told))
     return ()
+
+
+def judged_commit(event: str, payload: object, *, repo: str = "") -> str:
+    """The commit of which a check of ours ended, if that is told; ValidationError as above."""
+    if event == "check_run":
+        run = _CheckRun.model_validate(payload)
+        return run.check_run.head_sha if run.action == "completed" and _ours(run.repository, repo) else ""
+    if event == "status":
+        status = _Status.model_validate(payload)
+        return status.sha if status.state != "pending" and _ours(status.repository, repo) else ""
+    return ""
+
+
+def _ours(repository: _Repository, repo: str) -> bool:
+    return not repo or repository.full_name.casefold() == repo.casefold()
 
 
 def _issue(told: _Issues, rules: Rules) -> Iterator[Arrival]:

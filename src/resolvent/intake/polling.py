@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from resolvent.domain.arrival import Arrival, Rules, digest, wish_in
 from resolvent.domain.subject import Comment, Issue
+from resolvent.engine.stopping import release
 from resolvent.errors import ConfigError
 from resolvent.intake.desk import Desk, new_run
 from resolvent.intake.watching import watch
@@ -18,6 +19,8 @@ KEPT = ("id", "author", "url", "target", "created_at", "updated_at")
 
 async def poll(desk: Desk, *, all_runs: bool) -> None:
     """Record what is new, and look after the runs whose issues changed; asked again after a crash it does no more."""
+    # What could not be given back when its run ended may be now; nobody else would try before another run ends.
+    await release(await desk.journal(), await desk.forge(), boundary=lambda when, _: desk.boundary(f"{when} release"))
     broken: ConfigError | None = None
     try:
         await desk.configuration.now()

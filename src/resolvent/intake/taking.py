@@ -1,7 +1,6 @@
 """An arrival becomes a run: acknowledged, claimed, submitted. Every step may be done again, and is then done once."""
 
-from resolvent.app import Submission
-from resolvent.domain.arrival import BEGINNING, Arrival, Rules, counts, may_ask
+from resolvent.domain.arrival import BEGINNING, Arrival, Rules, counts, may_ask, may_label, runs_named_in
 from resolvent.domain.entry import Entry
 from resolvent.domain.subject import Comment, Reaction
 from resolvent.engine.claiming import Claims
@@ -21,6 +20,7 @@ from resolvent.intake.configured import Configured
 from resolvent.intake.desk import Desk
 from resolvent.intake.watching import Cause, call_off, notice
 from resolvent.intake.words import understood
+from resolvent.submissions import Submission
 
 # What is wrong here, not with what was asked: it is mended here, and then taken up.
 OURS = (ConfigError, PromptError, AgentMissing, KeyRefused, NoSandbox)
@@ -42,7 +42,8 @@ async def take(desk: Desk, arrival: Arrival) -> Arrival:
         return await _stop(desk, arrival)
     if arrival.wish == "unclear":
         return await _answer(desk, arrival, rules)
-    return await _begin(desk, arrival, await desk.configuration.now())
+    since = arrival.comment.updated_at if arrival.comment else arrival.at
+    return await _begin(desk, arrival, await desk.configuration.now(), since=since)
 
 
 async def _rules(desk: Desk) -> Rules:
@@ -82,9 +83,18 @@ async def _begin_labelled(desk: Desk, arrival: Arrival) -> Arrival:
         issue = await (await desk.forge()).issue(arrival.subject.removeprefix("issue-"))
     except NotFound:
         return await desk.settle(arrival, "nothing", reason="it is gone")
+    if not configured.rules.labels(issue.labels):
+        # Whoever puts it on again asks again, also where we did not see that it was off.
+        await desk.arrivals.unlabel(arrival.subject, at=issue.updated_at)
     if issue.state != "open" or not configured.rules.labels(issue.labels):
         return await desk.settle(arrival, "nothing", reason="it was withdrawn")
-    return await _begin(desk, arrival, configured)
+    if arrival.kind == "reopened":
+        return await _begin(desk, arrival, configured, since=arrival.at)
+    labelling = await (await desk.forge()).labelling(arrival.subject, configured.rules.label)
+    if not await _may_label(desk, labelling.by, configured.rules):
+        await acknowledge(desk, arrival, "confused")
+        return await desk.settle(arrival, "refused", reason=f"{labelling.by} put the label on, and may not")
+    return await _begin(desk, arrival, configured, since=labelling.at)
 
 
 async def _may_reopen(desk: Desk, arrival: Arrival, rules: Rules) -> bool:
@@ -93,7 +103,15 @@ async def _may_reopen(desk: Desk, arrival: Arrival, rules: Rules) -> bool:
     return counts(arrival.by, bot=arrival.bot, own=own, rules=rules) and await _allowed(desk, arrival, rules)
 
 
-async def _begin(desk: Desk, arrival: Arrival, configured: Configured) -> Arrival:
+async def _may_label(desk: Desk, login: str, rules: Rules) -> bool:
+    """A template gives its labels to what anybody opens, in their name."""
+    if may_label(login, "none", rules):
+        return True
+    return may_label(login, await (await desk.forge()).permission(login), rules)
+
+
+async def _begin(desk: Desk, arrival: Arrival, configured: Configured, *, since: float) -> Arrival:
+    """Unless it was begun since it was asked for, here or by another host that has let go of it again."""
     journal = await desk.journal()
     busy = await desk.arrivals.at_work(arrival.subject)
     if await _submitted(desk, arrival.run):
@@ -101,6 +119,9 @@ async def _begin(desk: Desk, arrival: Arrival, configured: Configured) -> Arriva
     if busy and (await journal.run(busy)).cancelling:
         # It is about to end; whoever asked was told how to start again.
         return arrival
+    other = "" if busy else await _elsewhere(desk, arrival.subject, since)
+    if other:
+        return await desk.settle(arrival, "elsewhere", reason=other)
     if not await acknowledge(desk, arrival, "eyes"):
         return await desk.settle(arrival, "nothing", reason="it was withdrawn")
     if busy:
@@ -134,6 +155,24 @@ async def _submit(desk: Desk, arrival: Arrival, configured: Configured) -> Arriv
         return await desk.settle(arrival, "refused", reason=error.message)
     desk.boundary("submitted")
     return await desk.settle(arrival, "taken", reason=arrival.run)
+
+
+async def _elsewhere(desk: Desk, subject: str, since: float) -> str:
+    """A run that is none of ours and said something there since; empty when there is none, or nobody knows since when.
+
+    Whoever is at work holds the claim; whoever was, and is done before we look, left only words.
+    """
+    forge = await desk.forge()
+    trusted = await forge.trusted()
+    try:
+        said = await forge.comments(subject) if since else ()
+    except NotFound:
+        return ""
+    named = [runs_named_in(one.body) for one in said if one.author in trusted and one.created_at > since]
+    for run in dict.fromkeys(run for runs in named for run in runs):
+        if not await _submitted(desk, run):
+            return run
+    return ""
 
 
 async def _submitted(desk: Desk, run: str) -> bool:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from resolvent.errors import Unavailable
 from resolvent.intake.desk import Desk
-from resolvent.intake.payloads import arrivals_of
+from resolvent.intake.payloads import arrivals_of, judged_commit
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -141,6 +141,9 @@ class Webhooks:
         repo = self._desk.home.settings.forge.repo
         try:
             told = arrivals_of(event, payload, self._desk.configuration.rules, repo=repo)
+            if commit := judged_commit(event, payload, repo=repo):
+                # Not recorded: who waits looks for itself, and would without us.
+                (await self._desk.forge()).nudge(commit)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in fault["loc"])

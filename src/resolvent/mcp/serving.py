@@ -1,16 +1,15 @@
 """The branch server running: one transport in front, the worker behind, until one of them ends."""
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import uvicorn
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from resolvent.answering import answering
 from resolvent.exploring import Explorer
 from resolvent.mcp.door import Door
 from resolvent.mcp.hearing import Heard
@@ -23,7 +22,6 @@ MAX_BODY_BYTES = 8 << 20
 MAX_CALLS = 1000
 # More than are ever taken by branches being made and sealed, so that there is always one left to answer with.
 THREADS = 64
-DRAIN_S = 2
 
 
 async def serve_stdio(explorer: Explorer) -> None:
@@ -58,38 +56,12 @@ async def serve_http(explorer: Explorer, listener: Listener) -> None:
         loopback=listener.loopback,
         token=listener.token,
     )
-    # No proxy headers: who calls is what the kernel says, not what the caller says.
-    configuration = uvicorn.Config(
-        door,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=MAX_CALLS,
-        timeout_graceful_shutdown=DRAIN_S,
-    )
-    answering = _Answering(configuration)
-    async with managers[0].run(), managers[1].run():
-        with _on_signal(answering.stop):
-            await _until_one_ends(answering.serve(sockets=[listener.socket]), explorer.work())
+    async with managers[0].run(), managers[1].run(), answering(door, listener.socket, at_once=MAX_CALLS):
+        await _until_one_ends(_signalled(), explorer.work())
 
 
 def _make_room() -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="branches"))
-
-
-class _Answering(uvicorn.Server):
-    def stop(self) -> None:
-        """Answer what is under way, then end."""
-        self.should_exit = True
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are ours: theirs would be raised once more when all is over."""
-        yield
 
 
 async def _until_one_ends(front: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
@@ -105,13 +77,13 @@ async def _until_one_ends(front: Coroutine[Any, Any, None], work: Coroutine[Any,
         task.result()
 
 
-@contextlib.contextmanager
-def _on_signal(act: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
+async def _signalled() -> None:
+    """Until somebody asks us to end."""
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, act)
+        loop.add_signal_handler(number, asked.set)
     try:
-        yield
+        await asked.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from resolvent.domain.design import DesignReview, SolutionDesign
 from resolvent.domain.neutral import neutral
 from resolvent.domain.subject import Comment
-from resolvent.playbooks.texts import HOME
+from resolvent.playbooks.texts import HOME, fitting
 
 FINAL = "<!-- pantheon-final-design -->"
 ROUNDS = 3
-# Forges take about 65,000 characters, and our own marker comes on top.
-LONGEST = 64_000
 
 
 @dataclass(frozen=True)
@@ -154,11 +152,3 @@ def block(design: SolutionDesign) -> str:
 def points(said: Sequence[str], write: Callable[[str], str]) -> str:
     """A list, each further line of a point indented so that it stays in it."""
     return "\n".join("- " + write(one).strip().replace("\n", "\n  ") for one in said) or "- none"
-
-
-def fitting(body: str) -> str:
-    """A body that a forge takes."""
-    if len(body) <= LONGEST:
-        return body
-    # Between lines: half of a code span would let out what it holds.
-    return body[:LONGEST].rpartition("\n")[0] + "\n\n(cut here: it is longer than a comment may be)"

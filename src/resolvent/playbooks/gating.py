@@ -61,6 +61,7 @@ async def observed(
         conflicts=tuple(seen["conflicts"]),
         head=seen["head"],
         changed_lines=sum(hunk.old_lines + hunk.new_lines for hunk in hunks),
+        shown=work.proof.execution == "SHOWN",
         notes=tuple(filter(None, (work.variations.note,))),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from resolvent.domain.change import Change, Check, Evidence
 from resolvent.domain.gate import Reverted
-from resolvent.domain.integrity import Altered, is_ci, is_test, tests_added
+from resolvent.domain.integrity import Altered, is_ci, is_test, runners, tests_added
 from resolvent.domain.patch import Hunk, fewest
 from resolvent.domain.verdicts import Analysis, Variants
 from resolvent.engine.run import Run, together
@@ -62,9 +62,10 @@ async def introduced_by(run: Run, proof: Proof) -> Change | None:
 
     async def shows(place: int) -> bool:
         # What cannot run there, as before the function was written, does not show the problem there.
-        return place == 0 or (await run.check(check, on=line[place])).execution == "SHOWN"
+        return line[place] == proof.on or (await run.check(check, on=line[place])).execution == "SHOWN"
 
-    if await shows(len(line) - 1):
+    # What an improvement speaks of may have come with the pull request itself, and then no ancestor brought it.
+    if not await shows(0) or await shows(len(line) - 1):
         return None
     bad, good = 0, len(line) - 1
     while good - bad > 1:
@@ -115,7 +116,8 @@ async def reverted(run: Run, work: Work) -> Reverted | None:
     # One that was flaky there may pass without the fix as well.
     shown = work.own if work.proof.execution == "SHOWN" else None
     checks = [*([shown] if shown else []), *work.variations.checks]
-    if tests_added(await altered(run, ground, work.change)):
+    # Tests that stand in product files went with the fix, and cannot fail without it.
+    if tests_added([file for file in await altered(run, ground, work.change) if is_test(file.path)]):
         checks += [check for check in texts.configured_checks(run.inputs) if check.kind == "test"]
     evidence = await together(run.check(check, on=without) for check in checks)
     return Reverted(of=work.change.commit, without=without, evidence=tuple(evidence))
@@ -124,8 +126,12 @@ async def reverted(run: Run, work: Work) -> Reverted | None:
 async def restored(run: Run, work: Work) -> Reverted | None:
     """The change with the Makefile and CI files of the base: whoever relaxes them must pass without that, too."""
     base, hunks = await parts(run, work)
-    product = [hunk for hunk in hunks if not is_ci(hunk.path)]
     tests = [check for check in texts.configured_checks(run.inputs) if check.kind == "test"]
+    there = await run.repository.contents(base, list(dict.fromkeys(hunk.path for hunk in hunks)))
+    # A script that the base does not have cannot be its own again.
+    scripts = {path for path in runners((check.command for check in tests), there) if there[path] is not None}
+    judging = {path for path in there if is_ci(path) or path in scripts} - texts.meant(work.dismissed, there)
+    product = [hunk for hunk in hunks if hunk.path not in judging]
     if len(product) == len(hunks) or not tests:
         return None
     without = await run.repository.composed(base, work.change, product)
@@ -154,6 +160,9 @@ async def removable(run: Run, work: Work, evidence: Sequence[Evidence]) -> tuple
     checks = tuple(dict.fromkeys(item.check for item in evidence))
     trials, each_s = run.policy.minimise_trials, sum(item.seconds for item in evidence if item.nth == 1)
     if len(code) < 2 or not work.own or each_s * trials > TRYING_S:
+        return ()
+    if any(finding.scope == "FIX_IN_THIS_PR" and finding.basis == "argued" for finding in work.findings):
+        # What was done for an argument, no execution would miss.
         return ()
 
     async def needed(kept: tuple[Hunk, ...]) -> bool:

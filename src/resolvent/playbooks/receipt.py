@@ -133,7 +133,9 @@ def _link(url: str) -> str:
 def _argued(work: Work, gate: Gate) -> Section:
     """What nobody ran is said so, by name."""
     only = [f"- {one.id}: {line(_short(one.claim.title, 120))}" for one in work.findings if _is_argued(one)]
-    own = ["- that the change solves the issue: no reproducer of it was executed on this commit"] if gate.argued else []
+    flaky = work.proof.execution == "FLAKY"
+    why = "its reproducer fails only sometimes" if flaky else "no reproducer of it was executed on this commit"
+    own = [f"- that the change solves the issue: {why}"] if gate.argued else []
     rows = (*own, *only)
     return Section("\n### Only argued\n", rows) if rows else Section("", ())
 

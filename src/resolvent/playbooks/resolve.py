@@ -6,7 +6,7 @@ from dataclasses import replace
 from resolvent.domain.change import Evidence
 from resolvent.domain.convergence import progress, uncritical, way_on
 from resolvent.domain.decision import Question
-from resolvent.domain.gate import Gate
+from resolvent.domain.gate import Gate, unfixed
 from resolvent.domain.outcome import Argued, Declined, Escalated, Merged, Outcome, Proven
 from resolvent.domain.patch import Hunk
 from resolvent.domain.verdicts import Analysis, Fix, Implementation
@@ -152,7 +152,7 @@ async def improve(run: Run, work: Work) -> Work | Escalated:
         "improve",
         Fix,
         on=work.branch,
-        subject=f"Improve #{work.pull.number}: {work.design.root_cause if work.design else work.pull.title}"[:100],
+        subject=texts.improve_subject(work),
         pull=work.pull,
         issue=run.inputs.issue,
         design=work.design,
@@ -176,6 +176,7 @@ async def one_round(run: Run, work: Work) -> Work | Outcome:
         return examination
     work = examination
     if work.blocking:
+        await show_receipt(run, work, unfixed(work.change, work.blocking))
         return await fix(run, work)
     assessed = await assess(run, work)
     work = replace(work, evidence=(*work.evidence, *assessed.evidence))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from resolvent.domain.change import Check, summed
+from resolvent.domain.change import Change, Check, summed
 from resolvent.domain.decision import Question
 from resolvent.domain.events import FindingTriaged
 from resolvent.domain.finding import Finding, barred, cited, executed, recurring, triaged
@@ -29,6 +29,9 @@ async def examined(run: Run, work: Work) -> Work | Escalated:
 
 async def inspect(run: Run, work: Work) -> Work | Escalated:
     """Test integrity: each hit blocks, no agent can dismiss it, and a person only with a reason that is posted."""
+    if any(finding.rule for finding in work.current):
+        # Known of this very commit: it is examined again because less is asked of it now.
+        return work
     base = await run.repository.merge_base(run.inputs.base, work.change)
     hits = [hit for hit in inspected(await altered(run, base, work.change)) if texts.hit_key(hit) not in work.dismissed]
     before = [(finding.rule, finding.claim.title) for finding in work.findings if finding.rule]
@@ -40,7 +43,7 @@ async def inspect(run: Run, work: Work) -> Work | Escalated:
             return decided
         work = decided
         hits = [hit for hit in hits if texts.hit_key(hit) not in work.dismissed]
-    found = [_hit(work, hit, number) for number, hit in enumerate(hits, start=len(work.findings) + 1)]
+    found = [_hit(work, hit, number) for number, hit in enumerate(hits, start=work.next_number)]
     for finding in found:
         await kept(run, finding)
     return replace(work, findings=(*work.findings, *found))
@@ -85,8 +88,9 @@ async def judged_by_a_person(run: Run, work: Work, hits: Sequence[Hit]) -> Work 
 
 async def review(run: Run, work: Work) -> Work:
     """Ask a reviewer about this very commit, execute what it claims, and triage what is left; never twice."""
-    if any(change.tree == work.change.tree for change in work.reviewed):
-        return work
+    known = [change for change in work.reviewed if change.tree == work.change.tree]
+    if known:
+        return await found_again(run, work, known[-1])
     said = await ask_reviewer(run, work)
     after = "verify" if said.value.claims else "gate"
     await status(run, said, Note("review", said.value.verdict, after, work.round), on=work.pull)
@@ -96,10 +100,26 @@ async def review(run: Run, work: Work) -> Work:
     if disputed:
         again = await ask_reviewer(run, work, disputed=disputed)
         so_far = replace(work, findings=(*work.findings, *found))
-        restated = await executed_claims(run, so_far, again.value.claims)
+        tried = {one.reproducer for one in said.value.claims}
+        other = tuple(one for one in again.value.claims if one.reproducer not in tried)
+        restated = await executed_claims(run, so_far, other)
         found += [finding for finding, _ in restated if finding.on_head == "SHOWN"]
     placed = await triage(run, work, tuple(found)) if found else ()
     return replace(work, findings=(*work.findings, *placed), reviewed=(*work.reviewed, work.change))
+
+
+async def found_again(run: Run, work: Work, before: Change) -> Work:
+    """The files of a reviewed change under another commit: nobody looks twice, and what was to be fixed is back."""
+    if before == work.change:
+        return work
+    open_then = [one for one in work.findings if one.commit == before.commit and one.scope == "FIX_IN_THIS_PR"]
+    found = []
+    for number, one in enumerate((one for one in open_then if not one.rule), start=work.next_number):
+        here = {"id": f"F{number}", "commit": work.change.commit}
+        now = one.model_copy(update={**here, "found_in_round": work.round, "created_in_round": work.round})
+        found.append(recurring(now, work.findings))
+        await kept(run, found[-1])
+    return replace(work, findings=(*work.findings, *found), reviewed=(*work.reviewed, work.change))
 
 
 async def ask_reviewer(run: Run, work: Work, *, disputed: Mapping[Finding, str] = NONE) -> Answer[Review]:
@@ -134,7 +154,7 @@ async def executed_claims(run: Run, work: Work, claims: tuple[Claim, ...]) -> tu
         heads = (head, *await together(run.check(check, on=work.change, nth=nth) for nth in again))
         return executed(finding, head=summed(heads), base=base, own_signature=work.proof.signature), head.tail
 
-    numbered = enumerate(dict.fromkeys(claims), start=len(work.findings) + 1)
+    numbered = enumerate(dict.fromkeys(claims), start=work.next_number)
     ran = await together(one(number, claim) for number, claim in numbered)
     return tuple([(await traced(run, work, finding), log) for finding, log in ran])
 

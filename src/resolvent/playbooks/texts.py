@@ -1,6 +1,6 @@
 """What resolve writes on the forge. Markers and headings are a contract; the prose is ours."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from resolvent.domain.change import Change, Check
 from resolvent.domain.decision import Decision
@@ -16,6 +16,8 @@ from resolvent.playbooks.work import Note, Proof, Work
 
 HOME = "https://github.com/resolvent/resolvent"
 QUOTED_LINES = 40
+# Forges take 256 characters of a title, and about 65,000 of a text, where our own marker comes on top.
+LONGEST_TITLE, LONGEST = 256, 64_000
 
 # What a push makes other machines execute, or changes how git itself reads a checkout.
 _RUNS_ELSEWHERE = (
@@ -26,22 +28,35 @@ _RUNS_ELSEWHERE = (
     ".buildkite/",
     "azure-pipelines.yml",
     "jenkinsfile",
+    ".travis.yml",
+    ".drone.yml",
+    ".woodpecker",
+    ".cirrus.",
+    ".gitlab/",
+    ".gitea/workflows/",
+    ".forgejo/workflows/",
+    "bitbucket-pipelines.yml",
+    "appveyor.yml",
+    ".appveyor.yml",
+    "cloudbuild.y",
     ".husky/",
     ".githooks/",
     "hooks/",
     ".pre-commit-config.yaml",
     ".ci/",
-    # Run by a person's own tools as soon as they stand in the checkout or open it.
-    ".envrc",
-    ".vscode/",
-    ".devcontainer/",
+    "lefthook.y",
+    ".lefthook",
 )
+# In any directory; and what a person's own tools run as soon as they stand in it, or open it.
+_ANYWHERE = frozenset((".gitmodules", ".gitattributes", "jenkinsfile", ".envrc"))
+_OPENED = frozenset((".vscode", ".devcontainer"))
 
 
 def runs_elsewhere(path: str) -> bool:
     """A change to this path is not pushed before a person decides."""
     low = path.lower()
-    return low.startswith(_RUNS_ELSEWHERE) or low.rpartition("/")[2] in (".gitmodules", ".gitattributes")
+    *places, name = low.split("/")
+    return low.startswith(_RUNS_ELSEWHERE) or name in _ANYWHERE or not _OPENED.isdisjoint(places)
 
 
 def configured_checks(inputs: Frozen) -> tuple[Check, ...]:
@@ -54,7 +69,20 @@ def configured_checks(inputs: Frozen) -> tuple[Check, ...]:
 
 def title(issue: Issue) -> str:
     """The title of the pull request, and the subject of its first commit."""
-    return f"{plain(issue.title)} ({issue.reference})"
+    behind = f" ({issue.reference})"
+    return f"{_cut(plain(issue.title), LONGEST_TITLE - len(behind))}{behind}"
+
+
+def _cut(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[: max(0, most - 1)]}…"
+
+
+def fitting(body: str) -> str:
+    """A body that a forge takes."""
+    if len(body) <= LONGEST:
+        return body
+    # Between lines: half of a code span would let out what it holds.
+    return body[:LONGEST].rpartition("\n")[0] + "\n\n(cut here: it is longer than a comment may be)"
 
 
 def pull_body(issue: Issue, run: str) -> str:
@@ -74,6 +102,12 @@ def fix_subject(pull: PullRequest, blocking: Sequence[Finding]) -> str:
     return f"Fix #{pull.number}: {plain(one_line(what))}"[:100]
 
 
+def improve_subject(work: Work) -> str:
+    """The subject of the commit that improves an existing pull request."""
+    what = work.design.root_cause if work.design else work.pull.title
+    return f"Improve #{work.pull.number}: {plain(one_line(what))}"[:100]
+
+
 def status(note: Note, branch: str, agent: str) -> str:
     """Where the run is, after one step."""
     return (
@@ -89,6 +123,12 @@ def one_line(text: str) -> str:
 def hit_key(hit: Hit) -> str:
     """The same weakening of the same file, wherever its lines have moved to."""
     return f"{hit.rule}:{hit.path}:{hit.text}"
+
+
+def meant(dismissed: Iterable[str], paths: Iterable[str]) -> set[str]:
+    """The files of which a person said that their weakening is meant to be."""
+    said = [key.partition(":")[2] for key in dismissed]
+    return {path for path in paths if any(one.startswith(f"{path}:") for one in said)}
 
 
 def hit_claim(hit: Hit) -> Claim:
@@ -109,7 +149,8 @@ def dismissal(hits: Sequence[Hit], decision: Decision) -> str:
         f"- `{hit.rule}` {neutral(one_line(hit.text))} ({code(f'{hit.path}:{hit.line}')})" for hit in hits
     )
     who = code(decision.by) if decision.by else "A person"
-    return f"### Test integrity: dismissed by a person\n\n{lines}\n\n{who} says why:\n{fenced(decision.reason)}"
+    head = f"### Test integrity: dismissed by a person\n\n{lines}\n\n{who} says why:"
+    return fitting(f"{head}\n{fenced(decision.reason)}")
 
 
 def introduced(commit: Change, proof: Proof) -> str:
@@ -155,7 +196,7 @@ def verification(findings: Sequence[Finding], change: Change) -> str:
         *(_item(finding, "") for finding in invalid),
         *([] if invalid else ["- none"]),
     ]
-    return "\n".join(lines)
+    return fitting("\n".join(lines))
 
 
 def _item(finding: Finding, more: str) -> str:
@@ -179,7 +220,7 @@ def deferred(finding: Finding, pull: PullRequest) -> str:
     """An issue for a finding that is not this pull request's to fix."""
     claim = finding.claim
     steps = fenced(claim.reproducer.command) if claim.reproducer else neutral(claim.no_reproducer or "argued only")
-    return (
+    return fitting(
         f"Found while reviewing {pull.url} (#{pull.number}).\n\n## Evidence\n{neutral(claim.code_evidence)}\n\n"
         f"{neutral(claim.description)}\n\n## How to reproduce\n{steps}\nOn the base: "
         f"{finding.on_base or 'not executed'}; on the pull request: {finding.on_head or 'not executed'}.\n\n"
@@ -192,7 +233,7 @@ def flaky(check: RequiredCheck, pull: PullRequest, *, on_base: bool) -> str:
     """An issue for a required check that says nothing about the change."""
     why = "it is red on the base branch too" if on_base else "it was red, then green on a rerun of the same commit"
     said = f"{code(check.name)} on {pull.url} (#{pull.number}) at `{check.commit}`: {why}."
-    return f"{said}\n\n{fenced(_lines(check.log))}"
+    return fitting(f"{said}\n\n{fenced(_lines(check.log))}")
 
 
 def completion(inputs: Frozen, work: Work, gate: Gate) -> str:

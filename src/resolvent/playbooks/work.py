@@ -84,6 +84,11 @@ class Work:
         return tuple(dict.fromkeys(found))
 
     @property
+    def next_number(self) -> int:
+        """The number of the next finding: none is given twice, though claims that were not shown left gaps."""
+        return 1 + max((int(finding.id.removeprefix("F")) for finding in self.findings), default=0)
+
+    @property
     def current(self) -> tuple[Finding, ...]:
         """What was found on the change that stands now."""
         return tuple(finding for finding in self.findings if finding.commit == self.change.commit)

@@ -8,6 +8,7 @@ from resolvent.domain.change import Change
 from resolvent.domain.subject import (
     Comment,
     Issue,
+    Labelling,
     Listed,
     MergeMethod,
     Permission,
@@ -108,6 +109,9 @@ class Forge(Protocol):
     async def label(self, target: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         """Give it labels, made if they are new, and take others away; both may be so already."""
 
+    async def labelling(self, target: str, label: str) -> Labelling:
+        """Who put that label on last, and when; nobody, where that is not known or it never had it."""
+
     async def comments(self, target: str) -> tuple[Comment, ...]:
         """All comments, oldest first."""
 
@@ -135,6 +139,9 @@ class Forge(Protocol):
 
     async def await_checks(self, commit: str, *, timeout_s: float) -> tuple[RequiredCheck, ...]:
         """Wait until no required check of the commit is pending, or the time is over; then as required_checks."""
+
+    def nudge(self, commit: str) -> None:
+        """There is news of CI about that commit: whoever waits for it here looks now instead of later."""
 
     # --- one run per subject, whichever host it is on
 

@@ -51,11 +51,13 @@ class FaultyForge:
         self.pull_request = forge.pull_request
         self.pull_requests = forge.pull_requests
         self.fetch_line = forge.fetch_line
+        self.labelling = forge.labelling
         self.comments = forge.comments
         self.comments_since = forge.comments_since
         self.comment_at = forge.comment_at
         self.required_checks = forge.required_checks
         self.await_checks = forge.await_checks
+        self.nudge = forge.nudge
         self.holder = forge.holder
         self.close = forge.close
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resolvent.adapters.forges.local import LocalForge
-from resolvent.app import App, Submission
+from resolvent.app import App
 from resolvent.domain.entry import Entry
 from resolvent.domain.subject import Comment, Issue
 from resolvent.engine.world import World
 from resolvent.ports import Clock
+from resolvent.submissions import Submission
 from resolvent.testing.demo_story import Scene, hooks_of, write_story
 from resolvent.working import Session
 

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from resolvent.adapters.agents import acp_driver
 from resolvent.adapters.agents.acp_endings import require_good_end
-from resolvent.adapters.agents.acp_output import Told, sensible
+from resolvent.adapters.agents.acp_output import Told
 from resolvent.adapters.agents.endings import require_no_limit
-from resolvent.adapters.agents.lines import parsed
+from resolvent.adapters.agents.lines import parsed, sensible
 from resolvent.adapters.agents.model_server import PLACEHOLDER, ModelServer, model_server
 from resolvent.adapters.agents.programs import (
     INSTALL,
@@ -30,7 +30,7 @@ from resolvent.domain.job import Abilities, Job, JobExit, Reply, Session, Task, 
 from resolvent.domain.prices import priced
 from resolvent.domain.record import AgentChoice
 from resolvent.domain.transcript import MOMENT, Moment, Said, Spent, Thought, ToolAnswered, ToolCalled, shortened
-from resolvent.errors import AgentMissing, ConfigError, KeyRefused, MalformedAnswer
+from resolvent.errors import AgentMissing, ConfigError, KeyRefused, MalformedAnswer, ResolventError
 
 # Some load hundreds of modules before they answer, and 16 of them may do so at once.
 PATIENCE_S = 120.0
@@ -128,21 +128,25 @@ class AcpAgent:
 
     def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
         """What the turn left; the error that says who must act when it did not end well."""
-        require_no_limit(self.name, exit, output)
         told = Told.read(output)
-        require_good_end(self._choice, told, exit, output)
+        usage = priced(told.spent, self._choice.price)
         try:
-            answer = left(task)
+            require_no_limit(self.name, exit, output)
+            require_good_end(self._choice, told, exit, output)
+            answer = self._answer(task, told)
+        except ResolventError as error:
+            # Paid for, whatever came of it.
+            error.details["usage"] = usage.model_dump()
+            raise
+        notices = told.ended.notices if told.ended else ()
+        return Reply(text=told.text, answer=answer, usage=usage, session=_session(task, told), notices=notices)
+
+    def _answer(self, task: Task, told: Told) -> str | None:
+        try:
+            return left(task)
         except (OSError, ValueError) as error:
             message = f"agent {self.name}: its answer file cannot be used: {error}"
             raise MalformedAnswer(message, raw=told.text) from error
-        return Reply(
-            text=told.text,
-            answer=answer,
-            usage=priced(told.spent, self._choice.price),
-            session=_session(task, told),
-            notices=told.ended.notices if told.ended else (),
-        )
 
     def _program(self) -> Program:
         path = self._allowed.get("PATH", PATH)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from resolvent.adapters.agents.acp_output import Told
-from resolvent.adapters.agents.endings import reset_time, told
+from resolvent.adapters.agents.endings import noted_reset, reset_time, told
 from resolvent.adapters.agents.lines import last_lines
 from resolvent.domain.job import JobExit
 from resolvent.domain.record import AgentChoice
@@ -57,17 +57,17 @@ def require_good_end(choice: AgentChoice, turn: Told, exit: JobExit, output: Pat
         disguise = _DISGUISED.get(turn.began.agent.lower()) if turn.began else None
         found = disguise.search(turn.text[-_TAIL:]) if disguise else None
         if found:
-            _refused(choice, next(filter(None, found.groups())).strip(), at=exit.ended_at)
+            _refused(choice, next(filter(None, found.groups())).strip(), exit, output)
         return
     if ended.error is None:
         why = STOPPED.get(ended.stop_reason, f"it ended with exit {exit.exit}")
         raise AgentFailed(f"{who}: {why}", exit=exit.exit, stop_reason=ended.stop_reason[:100])
     message, reason = ended.error.message, ended.error.reason
     if reason == "refused":
-        _refused(choice, message, at=exit.ended_at, code=ended.error.code)
+        _refused(choice, message, exit, output, code=ended.error.code)
     last = last_lines(output.with_name("errors"), TELLING_LINES)
     if reason == "died" and _BUSY.search(last):
-        raise AgentBusy(f"{who}: {message}{told(output)}", until=reset_time(last, now=exit.ended_at))
+        raise AgentBusy(f"{who}: {message}{told(output)}", until=_until(last, exit, output))
     gone = {"session_gone": True} if reason == "session_gone" else {}
     hint = {
         "silent": f"{' '.join(choice.command)}  # does it speak ACP on its standard input and output?",
@@ -77,11 +77,15 @@ def require_good_end(choice: AgentChoice, turn: Told, exit: JobExit, output: Pat
     raise AgentFailed(f"{who}: {message}" + (f"\n{said}" if said else ""), hint=hint, exit=exit.exit, **gone)
 
 
-def _refused(choice: AgentChoice, message: str, *, at: float, code: int = 0) -> NoReturn:
+def _until(said: str, exit: JobExit, output: Path) -> float | None:
+    return reset_time(said, now=exit.ended_at) or noted_reset(output, now=exit.ended_at)
+
+
+def _refused(choice: AgentChoice, message: str, exit: JobExit, output: Path, *, code: int = 0) -> NoReturn:
     who = f"agent {choice.name}"
     # A server that is busy may say so in words that fit a key as well; one that is sure names it as the only reason.
     if code != AUTH_REQUIRED and _BUSY.search(message):
-        raise AgentBusy(f"{who}: {message}", until=reset_time(message, now=at))
+        raise AgentBusy(f"{who}: {message}", until=_until(message, exit, output))
     if code == AUTH_REQUIRED or _KEY.search(message):
         variable = choice.key.removeprefix("$")
         hint = f"export {variable}=…" if variable else f"set agents.{choice.name}.key, or how it is to authenticate"

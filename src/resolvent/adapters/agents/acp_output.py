@@ -1,6 +1,5 @@
 """What the driver of an ACP agent printed, read as a whole."""
 
-import math
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from resolvent.adapters.agents.acp_driver.report import Began, Ended
-from resolvent.adapters.agents.lines import Objects
+from resolvent.adapters.agents.lines import Objects, sensible
 from resolvent.domain.job import Usage
 from resolvent.domain.transcript import Spent
 
@@ -78,9 +77,3 @@ def _as(kind: type[T], line: dict[str, Any]) -> T | None:
         return kind.model_validate(line)
     except (ValidationError, RecursionError):
         return None
-
-
-def sensible(usage: Usage) -> Usage:
-    """The usage when it is one that can be added up, else none: no turn is lost over it."""
-    numbers = (usage.usd, usage.input_tokens, usage.cached_tokens, usage.output_tokens)
-    return usage if all(math.isfinite(number) and 0 <= number < 1 << 53 for number in numbers) else Usage()

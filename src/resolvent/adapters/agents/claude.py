@@ -8,7 +8,7 @@ from pathlib import Path
 
 from resolvent.adapters.agents.claude_events import ClaudeListener, by_model, told_usage
 from resolvent.adapters.agents.claude_turn import ClaudeTurn, ended_turn
-from resolvent.adapters.agents.endings import FURTHEST, require_no_limit, reset_time, told
+from resolvent.adapters.agents.endings import FURTHEST, noted_reset, require_no_limit, reset_time, told
 from resolvent.adapters.agents.lines import mapping, text
 from resolvent.adapters.agents.programs import CLAUDE, PATH, Program, contract, find, lay_out, left, secrets_in
 from resolvent.domain.job import Abilities, Gateway, Job, JobExit, Reply, Session, Task, Usage
@@ -144,7 +144,8 @@ class ClaudeAgent:
         # Stopped while its model's server sent it away, or by itself in the end.
         waiting = exit.ending == "cancelled" and found.retry is not None and not found.result
         if not found.good and found.trouble == "busy" and (waiting or (exit.ended and not exit.message)):
-            until = _until(found, now=exit.ended_at)
+            noted = noted_reset(output, now=exit.ended_at, status=found.status)
+            until = noted or _until(found, now=exit.ended_at)
             how = found.said or f"its model's server answered {found.status or 'nothing'}"
             return AgentBusy(f"agent {self.name}: {how}", until=until)
         try:

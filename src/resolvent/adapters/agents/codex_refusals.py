@@ -5,7 +5,7 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from resolvent.adapters.agents.endings import FURTHEST, reset_time
+from resolvent.adapters.agents.endings import FURTHEST, noted_reset, reset_time
 from resolvent.adapters.agents.lines import end_of, plain
 from resolvent.domain.job import JobExit
 from resolvent.errors import AgentBusy, AgentFailed, KeyRefused, ResolventError
@@ -72,7 +72,8 @@ def _until(message: str, exit: JobExit, output: Path) -> float | None:
     delay = delay_of(message)
     if delay is not None:
         return exit.ended_at + min(delay, FURTHEST.total_seconds())
-    return reset_time(message, now=exit.ended_at) or _waited(exit, output)
+    noted = noted_reset(output, now=exit.ended_at, status=status_of(message))
+    return reset_time(message, now=exit.ended_at) or noted or _waited(exit, output)
 
 
 def _waited(exit: JobExit, output: Path) -> float | None:

@@ -1,15 +1,15 @@
 """Any command can be an agent: prompt on standard input, answer in a file or at the end of standard output."""
 
-import math
 import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from resolvent.adapters.agents.lines import end_of, last_lines, plain
+from resolvent.adapters.agents.lines import end_of, last_lines, plain, sensible
 from resolvent.adapters.agents.programs import left, secrets_in, unfound
 from resolvent.domain.job import Abilities, Job, JobExit, Reply, Session, Task, Usage
+from resolvent.domain.prices import priced
 from resolvent.domain.record import AgentChoice
 from resolvent.domain.transcript import Moment, Said, shortened
 from resolvent.errors import AgentBusy, AgentFailed, AgentMissing, AgentTimedOut, MalformedAnswer, ResolventError
@@ -113,7 +113,7 @@ class CommandAgent:
 
     def reply(self, task: Task, exit: JobExit, output: Path) -> Reply:
         """Read what the ended process left; AgentFailed, AgentTimedOut or AgentBusy when it did not end well."""
-        usage = _usage(task)
+        usage = priced(_usage(task), self._choice.price)
         try:
             self._require_good_end(exit, output)
             return Reply(text=end_of(output, MAX_TEXT_BYTES), answer=self._answer(task, output), usage=usage)
@@ -163,8 +163,6 @@ def _usage_file(task: Task) -> str:
 def _usage(task: Task) -> Usage:
     """What the agent says it spent; nothing when it says so in no sensible way, for no answer is lost over it."""
     try:
-        usage = Usage.model_validate_json(left(task, _usage_file(task)) or "{}")
+        return sensible(Usage.model_validate_json(left(task, _usage_file(task)) or "{}"))
     except (OSError, ValueError):
         return Usage()
-    spent = (usage.usd, usage.input_tokens, usage.output_tokens)
-    return usage if all(math.isfinite(number) and number >= 0 for number in spent) else Usage()

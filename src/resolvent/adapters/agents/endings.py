@@ -2,10 +2,11 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from resolvent.adapters.agents.lines import last_lines
+from resolvent.adapters.agents.lines import end_of, last_lines
 from resolvent.domain.job import JobExit
 from resolvent.errors import AgentFailed, AgentTimedOut
 
@@ -22,6 +23,9 @@ _WAIT = re.compile(
 )
 _SECONDS = re.compile(r"retry[ _-]after\W{1,4}(\d{1,9})(?![\d.:T-])(?!\s*[a-z])", re.I)
 _EPOCH = re.compile(r"(?:\||resets?(?:[ _]?at)?\W{1,4}|until\s)(\d{10})(?!\d)", re.I)
+# As the gateway of a job notes it: the status, at what time, and the value of Retry-After.
+_NOTE = re.compile(r"away \S+ (\d{3}) (\d{1,12}\.\d{3}) (.+)")
+_AMOUNT = re.compile(r"\d{1,9}(?:\.\d{1,6})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAY = rf"({'|'.join(_MONTHS)})[a-z]*\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(\d{{4}}))?,?\s*(?:at\s+)?"
@@ -58,6 +62,23 @@ def reset_time(text: str, *, now: float) -> float | None:
         if found is not None and now - 60 <= found <= now + FURTHEST.total_seconds():
             return max(found, now)
     return None
+
+
+def noted_reset(output: Path, *, now: float, status: int = 0) -> float | None:
+    """When a server said to a job's gateway, last and with that status, that one may ask again; None if that is over.
+
+    Programs give up without a word of it when that is far away.
+    """
+    notes = filter(None, map(_NOTE.fullmatch, end_of(output.with_name("network"), 1 << 16).splitlines()))
+    said = [(float(note[2]), note[3]) for note in notes if status in (0, int(note[1]))]
+    if not said:
+        return None
+    at, when = said[-1]
+    try:
+        until = at + float(when) if _AMOUNT.fullmatch(when) else parsedate_to_datetime(when).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return until if now < until <= now + FURTHEST.total_seconds() else None
 
 
 def _epoch(text: str, now: float) -> float | None:
@@ -105,6 +126,6 @@ def _clock(text: str, now: float) -> float | None:
         if month:
             when = when.replace(month=_MONTHS.index(month[:3].lower()) + 1, day=int(day), year=int(year or here.year))
             when = when if year or when >= here else when.replace(year=here.year + 1)
-    except (ValueError, ZoneInfoNotFoundError):
+    except (ValueError, OSError, ZoneInfoNotFoundError):
         return None
     return (when if month or when > here else when + timedelta(days=1)).timestamp()

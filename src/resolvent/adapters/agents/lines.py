@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from resolvent.domain.job import Usage
 from resolvent.domain.transcript import MOST_TEXT, shortened
 
 # A tool's whole output may stand in one line.
@@ -122,6 +123,13 @@ def count(value: object) -> int:
     """A whole number that is not negative and fits a database; 0 for anything else."""
     found = number(value)
     return int(found) if found < 1 << 53 else 0
+
+
+def sensible(usage: Usage) -> Usage:
+    """The usage when it is one that can be added up, else none: no turn is lost over it."""
+    numbers = (usage.usd, usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+    # Only compared: whole numbers may be larger than any float.
+    return usage if all(0 <= number < 1 << 53 for number in numbers) else Usage()
 
 
 def plain(value: str) -> str:

@@ -195,9 +195,10 @@ def left(task: Task, name: str = "", *, most: int = MOST_ANSWER_BYTES) -> str | 
         return None
     finally:
         os.close(folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{name} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"{name} is not a regular file")
         content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"{name} is larger than {most} bytes")

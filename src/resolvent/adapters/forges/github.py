@@ -18,6 +18,7 @@ from resolvent.domain.change import Change
 from resolvent.domain.subject import (
     Comment,
     Issue,
+    Labelling,
     Listed,
     MergeMethod,
     Permission,
@@ -43,8 +44,8 @@ class GitHubForge:
         self._issues = Issues(self._api, kinds)
         self._pulls = Pulls(self._api, kinds, pause_s=place.retry_s)
         self._checks = Checks(self._api, poll_s=place.poll_s)
-        self._claims = Claims(self._api)
         self._remote = Remote(self._api, place)
+        self._claims = Claims(self._api, self._remote)
         self._login = ""
 
     @classmethod
@@ -155,6 +156,9 @@ class GitHubForge:
     async def label(self, target: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         await self._issues.label(target, add, remove)
 
+    async def labelling(self, target: str, label: str) -> Labelling:
+        return await self._issues.labelling(target, label)
+
     async def comments(self, target: str) -> tuple[Comment, ...]:
         return await self._issues.comments(target)
 
@@ -184,9 +188,8 @@ class GitHubForge:
     async def await_checks(self, commit: str, *, timeout_s: float) -> tuple[RequiredCheck, ...]:
         return await self._checks.settled(commit, branch=await self.default_branch(), timeout_s=timeout_s)
 
-    def nudge(self) -> None:
-        """There is news of CI: whoever waits for it looks now instead of later."""
-        self._checks.nudge()
+    def nudge(self, commit: str) -> None:
+        self._checks.nudge(commit)
 
     # --- one run per subject
 

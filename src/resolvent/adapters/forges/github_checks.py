@@ -12,8 +12,9 @@ from resolvent.errors import ForgeRefused, NotFound
 
 LOG_CHARACTERS = 64 << 10
 _KEPT_LOGS = 32
-# How often, and for how long, a rerun is looked for until GitHub shows it.
+# So many times as long as between two looks is a rerun looked for until GitHub shows it.
 _SHOWN = 40
+_AWAITED = 1000
 
 
 class Checks:
@@ -23,7 +24,8 @@ class Checks:
         self._api = api
         self._where = api.where
         self._poll_s = poll_s
-        self._news = asyncio.Event()
+        # By commit, set when a webhook told of it: whoever waits looks then.
+        self._news: dict[str, asyncio.Event] = {}
         # Of a job that ended the log does not change any more.
         self._logs: dict[int, str] = {}
 
@@ -37,7 +39,7 @@ class Checks:
         over = asyncio.get_running_loop().time() + timeout_s
         names = await self._names(branch)
         while names:
-            news = self._news
+            news = self._news_of(commit)
             words = await self._words(commit, names)
             left = over - asyncio.get_running_loop().time()
             if left <= 0:
@@ -49,15 +51,19 @@ class Checks:
                     return await self._told(commit, names, words)
                 names = now
                 continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(self._poll_s, left)):
-                    await news.wait()
+            await _news_within(min(self._poll_s, left), news)
         return ()
 
-    def nudge(self) -> None:
-        """Whoever waits looks again now."""
-        self._news.set()
-        self._news = asyncio.Event()
+    def nudge(self, commit: str) -> None:
+        """Whoever waits for that commit looks again now."""
+        if news := self._news.pop(commit, None):
+            news.set()
+
+    def _news_of(self, commit: str) -> asyncio.Event:
+        # Only the commits that somebody waited for lately: what was told before is seen by looking.
+        while len(self._news) >= _AWAITED and commit not in self._news:
+            self._news.pop(next(iter(self._news)))
+        return self._news.setdefault(commit, asyncio.Event())
 
     async def rerun(self, check: RequiredCheck, *, branch: str) -> None:
         """Ask for one more run, and wait until GitHub shows it."""
@@ -83,11 +89,14 @@ class Checks:
 
     async def _shown(self, commit: str, asked: Names, before: Run) -> None:
         """GitHub takes a while to show what was asked for; until then the old word would be read as the new one."""
-        for _ in range(_SHOWN):
+        loop, pause = asyncio.get_running_loop(), min(self._poll_s, 1.0)
+        over = loop.time() + _SHOWN * pause
+        while loop.time() < over:
+            news = self._news_of(commit)
             word = next(iter((await self._words(commit, asked)).values()), None)
             if word is None or word.run is None or word.state == "pending" or word.run.id != before.id:
                 return
-            await asyncio.sleep(min(self._poll_s, 1.0))
+            await _news_within(pause, news)
 
     async def _told(self, commit: str, names: Names, words: Mapping[str, Word]) -> tuple[RequiredCheck, ...]:
         attempts = await self._attempts(words.values())
@@ -172,3 +181,10 @@ class Checks:
                 self._logs.pop(next(iter(self._logs)))
             self._logs[word.run.id] = (log or word.text)[-LOG_CHARACTERS:]
         return self._logs[word.run.id]
+
+
+async def _news_within(seconds: float, news: asyncio.Event) -> None:
+    """Until a webhook told of something, or it is time to look without having been told."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await news.wait()

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from resolvent.adapters.forges.github_api import Api
+from resolvent.adapters.forges.github_git import Remote
 from resolvent.adapters.forges.github_place import ref_parts
 from resolvent.adapters.forges.local_claims import claim_ref, claimable
 from resolvent.errors import ForgeDown, ForgeRefused, NotFound
@@ -13,8 +14,9 @@ _TRIES = 3
 class Claims:
     """Who holds which subject, on whichever host they are."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, remote: Remote) -> None:
         self._api = api
+        self._remote = remote
         self._where = api.where
         # Any tree that is there will do: one is looked for once.
         self._tree = ""
@@ -51,9 +53,10 @@ class Claims:
         if there is None or there[1] != wanted:
             return
         try:
-            await self._api.send("DELETE", self._where.path("git", *ref.split("/")))
-        except (NotFound, ForgeRefused):
-            # Gone meanwhile is fine; refused is what it is when it is still there.
+            # By git, from exactly that commit: REST deletes whatever has the name by then, be it another's new claim.
+            await self._remote.remove(ref, at=there[0])
+        except (ForgeDown, ForgeRefused, NotFound):
+            # Gone meanwhile is fine, and so is a lost answer; refused is what it is when it is still there.
             if await self._there(ref) == there:
                 raise
 

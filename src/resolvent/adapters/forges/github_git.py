@@ -13,6 +13,7 @@ from resolvent.adapters.forges.github_place import GitHubPlace, is_branch, ref_p
 from resolvent.adapters.forges.local_git import branch_ref
 from resolvent.adapters.forges.local_sync import checkout_root, checkout_tips, is_dirty
 from resolvent.adapters.git import Git
+from resolvent.adapters.git_refs import refs_of
 from resolvent.domain.change import Change
 from resolvent.domain.subject import Synced
 from resolvent.errors import ForgeDown, ForgeRefused, GitError, HeadMoved, NotFound, ResolventError
@@ -66,6 +67,11 @@ class Remote:
             said = await self._api.get("GitRef", self._where.path("git", "ref", *ref_parts(branch)))
         except NotFound:
             return None
+        except ForgeRefused as error:
+            # So GitHub says of a repository without any commit.
+            if error.details.get("status") != 409:
+                raise
+            return None
         return str(said.object_.sha)
 
     async def fetch(self, into: Path, ref: str) -> str:
@@ -74,7 +80,7 @@ class Remote:
         if commit is None:
             raise self._unknown(ref)
         git, kept = Git(into), f"refs/forge/{commit}"
-        if (await git("for-each-ref", "--format=%(objectname)", kept)).decode().strip() == commit:
+        if kept in await refs_of(git, kept):
             return commit
         try:
             await self._bring(git, f"+{commit}:{kept}")
@@ -100,6 +106,16 @@ class Remote:
         with tempfile.TemporaryDirectory(prefix="resolvent-") as scratch:
             # Only git can remove it from exactly that commit, and it wants to be somewhere.
             await self._move(await Git.init_bare(Path(scratch) / "empty.git"), branch, to=None, expect=expect)
+
+    async def remove(self, ref: str, *, at: str) -> None:
+        """Remove any ref that is at that commit, in one step; ForgeRefused when it is elsewhere or gone."""
+        with tempfile.TemporaryDirectory(prefix="resolvent-") as scratch:
+            git = await Git.init_bare(Path(scratch) / "empty.git")
+            removed = ("--quiet", "--porcelain", "--no-verify", f"--force-with-lease={ref}:{at}")
+            try:
+                await self._transfer(git, "push", *removed, self._where.git, f":{ref}")
+            except GitError as error:
+                raise self._why(error, f"{ref} was not removed") from error
 
     async def sync(self, repository: Path, *, branch: str) -> Synced:
         """Nothing is brought: GitHub has it. How the checkout is, beside the branch as GitHub has it."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from resolvent.adapters.forges import github_read as read
 from resolvent.adapters.forges.github_api import Api, Params
-from resolvent.adapters.forges.github_place import Kind
+from resolvent.adapters.forges.github_place import Kind, instant
 from resolvent.adapters.forges.local_words import filled, label_name, matches, sendable, title_line
-from resolvent.domain.subject import Comment, Issue, Listed, Reaction
+from resolvent.domain.subject import Comment, Issue, Labelling, Listed, Reaction
 from resolvent.errors import ForgeRefused
 
 # GitHub's index is behind by minutes at most; what we wrote since then is looked for in the listing itself.
@@ -101,6 +101,17 @@ class Issues:
             if label.casefold() in there:
                 await self._api.remove(self._where.path("issues", number, "labels", there[label.casefold()]))
 
+    async def labelling(self, target: str, label: str) -> Labelling:
+        """Who put it on last, as the events of the target tell."""
+        place = self._where.path("issues", await self._number(target), "events")
+        found = Labelling()
+        async for said in self._api.each(read.Event, place):
+            named = (said.label.name or "") if said.event == "labeled" and said.label else ""
+            # The oldest come first, GitHub says, but does not promise.
+            if named.casefold() == label.casefold() and instant(said.created_at) >= found.at:
+                found = Labelling(by=said.actor.login if said.actor else "", at=instant(said.created_at))
+        return found
+
     async def comments(self, target: str) -> tuple[Comment, ...]:
         """All comments on a target, oldest first."""
         number = await self._number(target)
@@ -148,6 +159,9 @@ class Issues:
         if number <= 0:
             raise self._where.unknown(reference or str(number), kind or "issue")
         said = await self._api.get("Issue", self._where.path("issues", number))
+        if said.number != number:
+            # One that was transferred is another's by now.
+            raise self._where.unknown(reference or str(number), kind or "issue")
         self._kinds[number] = "pull" if read.is_pull(said) else "issue"
         if kind is not None and self._kinds[number] != kind:
             raise self._where.unknown(reference, kind)

@@ -38,6 +38,15 @@ class Found(BaseModel):
     pull_request: dict[str, Any] | None = None
 
 
+class Event(BaseModel):
+    """Something that happened to an issue, of which there are many kinds and ever more."""
+
+    event: str
+    actor: Named | None = None
+    created_at: datetime
+    label: Named | None = None
+
+
 def issue(said: Any) -> Issue:
     """An issue; what is a pull request is told apart before."""
     return Issue(

@@ -89,6 +89,9 @@ class LocalForge(LocalPulls):
     async def await_checks(self, commit: str, *, timeout_s: float) -> tuple[RequiredCheck, ...]:
         return await self.checks.settled(commit, timeout_s=timeout_s)
 
+    def nudge(self, commit: str) -> None:
+        self.checks.nudge()
+
     async def rerun(self, check: RequiredCheck) -> None:
         await self.checks.rerun(check.commit, check.name)
 

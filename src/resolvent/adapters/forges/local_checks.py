@@ -55,13 +55,13 @@ class Checks:
         """From now on commits need this check."""
         sql = "INSERT INTO forge_required (name) VALUES (:name) ON CONFLICT DO NOTHING"
         await self._tables.change(lambda connection, at: connection.write(sql, name=name))
-        self._touch()
+        self.nudge()
 
     async def unrequire(self, name: str) -> None:
         """From now on nobody waits for this check."""
         sql = "DELETE FROM forge_required WHERE name = :name"
         await self._tables.change(lambda connection, at: connection.write(sql, name=name))
-        self._touch()
+        self.nudge()
 
     async def report(self, commit: str, name: str, word: str, *, log: str = "", run: bool = True) -> int:
         """Record what a check said of a commit; the newest word counts. The id of the attempt it was said of.
@@ -79,7 +79,7 @@ class Checks:
             return id
 
         id = await self._tables.change(report)
-        self._touch()
+        self.nudge()
         return id
 
     async def required(self, commit: str) -> tuple[RequiredCheck, ...]:
@@ -118,7 +118,7 @@ class Checks:
             return int(connection.read(_START, commit=commit, name=name, at=at, **again)[0]["id"])
 
         id = await self._tables.change(ask)
-        self._touch()
+        self.nudge()
         return id
 
     async def reruns(self) -> AsyncIterator[RequiredCheck]:
@@ -139,7 +139,8 @@ class Checks:
             wakes.add_watch(self._wake, Mask.ATTRIB)
             yield wakes
 
-    def _touch(self) -> None:
+    def nudge(self) -> None:
+        """Whoever waits, in any process, looks again."""
         os.utime(self._wake)
 
 

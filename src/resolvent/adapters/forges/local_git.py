@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from resolvent.adapters.git import Git
+from resolvent.adapters.git_refs import refs_of
 from resolvent.domain.change import Change
 from resolvent.errors import ForgeDown, ForgeRefused, GitError, HeadMoved
 
@@ -51,9 +52,10 @@ class Refs:
 
     async def read(self) -> dict[str, str]:
         """Every ref that matters, as it is now: name → commit."""
-        out = await self.answer("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/", "refs/resolvent/")
-        pairs = (line.split(" ", 1) for line in out.decode("utf-8", "surrogateescape").splitlines())
-        return {name: commit for commit, name in pairs}
+        try:
+            return await refs_of(self.git, "refs/heads/", "refs/resolvent/")
+        except (GitError, OSError) as error:
+            raise ForgeDown(f"forge.git: {error}", hint="resolvent doctor") from error
 
     async def default_branch(self) -> str:
         """The branch that HEAD names."""

@@ -20,7 +20,7 @@ from resolvent.adapters.forges.local_words import (
     unknown,
 )
 from resolvent.adapters.journal.store import Connection
-from resolvent.domain.subject import Comment, Issue, Listed, Reaction
+from resolvent.domain.subject import Comment, Issue, Labelling, Listed, Reaction
 from resolvent.errors import ForgeRefused, NotFound
 
 _REACT = """
@@ -95,13 +95,17 @@ class LocalIssues:
 
     async def label(self, target: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         number, _ = await self._target(target)
-        wanted = [label_name(name) for name in add]
+        wanted, by = [label_name(name) for name in add], self._names.login
 
         def change(connection: Connection, at: float) -> None:
-            if remove_labels(connection, number, remove) + add_labels(connection, number, wanted):
+            if remove_labels(connection, number, remove) + add_labels(connection, number, wanted, by, at):
                 touch(connection, number, at)
 
         await self._tables.change(change)
+
+    async def labelling(self, target: str, label: str) -> Labelling:
+        number, _ = await self._target(target)
+        return await self._tables.labelling(number, label)
 
     async def comments(self, target: str) -> tuple[Comment, ...]:
         number, _ = await self._target(target)

@@ -75,4 +75,10 @@ _TIMED = (
     "INSERT INTO forge_version (number) VALUES (1)",
 )
 
-SCHEMA: Sequence[Sequence[str]] = (_FIRST, _TIMED)
+# Who put a label on before that is nobody.
+_LABELLED = (
+    "ALTER TABLE forge_labels ADD COLUMN by_login TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE forge_labels ADD COLUMN created_at DOUBLE PRECISION NOT NULL DEFAULT 0",
+)
+
+SCHEMA: Sequence[Sequence[str]] = (_FIRST, _TIMED, _LABELLED)

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 from resolvent.adapters.forges.local_words import Kind
 from resolvent.adapters.journal.store import Connection, Store
 from resolvent.domain.model import Value
-from resolvent.domain.subject import Comment, Issue
+from resolvent.domain.subject import Comment, Issue, Labelling
 from resolvent.ports import Clock
 
 T = TypeVar("T")
@@ -33,6 +33,13 @@ AND base = (SELECT base FROM forge_items WHERE number = :number)
 _MERGED = """
 UPDATE forge_items SET state = 'merged', merged_at = :at, closed_at = :at, updated_at = :at
 WHERE number = :number AND state <> 'merged'
+"""
+_LABEL = """
+INSERT INTO forge_labels (number, name, by_login, created_at) VALUES (:number, :name, :by, :at) ON CONFLICT DO NOTHING
+"""
+_LABELLINGS = """
+SELECT l.name, l.created_at, a.login FROM forge_labels l LEFT JOIN forge_accounts a ON a.login = l.by_login
+WHERE l.number = :number
 """
 _COMMENT = """
 INSERT INTO forge_comments (number, author, body, created_at, updated_at)
@@ -80,7 +87,7 @@ class Tables:
         def add(connection: Connection, at: float) -> int:
             new = {"kind": "issue", "title": title, "body": body, "author": author, "head": "", "base": ""}
             number = int(connection.read(_ADD, **new, draft=0, at=at)[0]["number"])
-            add_labels(connection, number, labels)
+            add_labels(connection, number, labels, author, at)
             return number
 
         return (await self.issues(number=await self.change(add)))[0]
@@ -112,6 +119,13 @@ class Tables:
         for row in await self.store.read(f"SELECT number, name FROM forge_labels {which}", **chosen):
             found.setdefault(row["number"], []).append(row["name"])
         return {at: tuple(sorted(names)) for at, names in found.items()}
+
+    async def labelling(self, number: int, label: str) -> Labelling:
+        """Who put it on; who has no account is whoever has this machine, and that is nobody others could name."""
+        for row in await self.store.read(_LABELLINGS, number=number):
+            if row["name"].casefold() == label.casefold():
+                return Labelling(by=row["login"] or "", at=row["created_at"])
+        return Labelling()
 
     async def set_state(self, number: int, state: str, *, reason: str = "completed") -> int | None:
         """Open or closed from now on, unless it is so; the number of an open pull request that stands in its way."""
@@ -200,13 +214,12 @@ def touch(connection: Connection, number: int, at: float) -> None:
     connection.write("UPDATE forge_items SET updated_at = :at WHERE number = :number", number=number, at=at)
 
 
-def add_labels(connection: Connection, number: int, labels: Sequence[str]) -> int:
-    """Give it labels, made if they are new; how many it did not have."""
+def add_labels(connection: Connection, number: int, labels: Sequence[str], by: str, at: float) -> int:
+    """Give it labels in somebody's name, made if they are new; how many it did not have."""
     added = 0
     for name in dict.fromkeys(labels):
         connection.write("INSERT INTO forge_known_labels (name) VALUES (:name) ON CONFLICT DO NOTHING", name=name)
-        sql = "INSERT INTO forge_labels (number, name) VALUES (:number, :name) ON CONFLICT DO NOTHING"
-        added += connection.write(sql, number=number, name=name)
+        added += connection.write(_LABEL, number=number, name=name, by=by, at=at)
     return added
 
 

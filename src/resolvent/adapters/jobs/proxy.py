@@ -224,6 +224,7 @@ class _Connection:
         body, head = proxy_requests.Body(asked), gateway.rewritten(asked)
         limits = self._proxy.limits
         with gateway.reached(self._proxy.resolve, each_s=limits.connect_s, until=self._until) as far:
+            far.sent_away = partial(self._proxy.notes.write, "away", gateway.name)
             try:
                 self._relay(far, body, first=head, idle_s=max(limits.idle_s, THINKING_S))
             except Refused as refusal:

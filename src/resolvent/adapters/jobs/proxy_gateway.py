@@ -6,7 +6,8 @@ person configured and to no other, over verified TLS where that is an https addr
 
 import re
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,8 @@ _UPSTREAM = re.compile(r"(https?)://([^/?#@\s]+?)(?::([0-9]{1,5}))?((?:/[\x21\x2
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?")
+# A server that wants to be left alone says with these until when.
+_AWAY = (b"429", b"503", b"529")
 # Between two neighbours only: ours and the server's, or ours and the program's.
 _HOP = {"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "upgrade", "te"}
 _FRAMING = {"host", "content-length", "transfer-encoding", "connection"}
@@ -125,6 +128,8 @@ class Answering:
         self._deaf = False
         # A byte of the answer was given out.
         self.answered = False
+        # Told of an answer that sends everybody away for a while, before it is given out.
+        self.sent_away: Callable[[str], None] = lambda said: None
 
     def __enter__(self) -> "Answering":
         return self
@@ -192,11 +197,18 @@ class Answering:
                 shown += self._head[: size + 4]
                 self._head = rest
             else:
+                self._look(status[1], fields)
                 shown += b"\r\n".join([first, *filter(_kept, fields), b"connection: close", b"", rest])
                 self._head = None
         if self._head is not None and len(self._head) > LONGEST_ANSWER_HEAD:
             raise Refused(502, f"the head of the answer of {self._name} is longer than {LONGEST_ANSWER_HEAD} bytes")
         return shown
+
+    def _look(self, status: bytes, fields: list[bytes]) -> None:
+        """Pass on for how long the server wants to be left alone: not every program tells who waits for it."""
+        for name, _, value in (field.partition(b":") for field in fields if status in _AWAY):
+            if name.strip().lower() == b"retry-after":
+                self.sent_away(f"{status.decode()} {time.time():.3f} {ascii(value.strip().decode('latin-1'))[1:-1]}")
 
 
 def _kept(field: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What the proxy refused, for a person to read beside the job's output."""
+"""What the proxy refused, and when a server wants to be asked again, to be read beside the job's output."""
 
 import posix
 import threading
@@ -15,7 +15,7 @@ MOST_NOTES, LONGEST_NOTE, LONGEST_NAME = 200, 300, 120
 
 
 class Notes:
-    """One line per thing that was refused, however often it is tried; without the job's secrets."""
+    """One line per thing, however often it is tried; without the job's secrets."""
 
     def __init__(self, log: int, secrets: tuple[str, ...] = ()) -> None:
         self._log, self._seen, self._lock = log, set[str](), threading.Lock()

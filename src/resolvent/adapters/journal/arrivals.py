@@ -39,6 +39,8 @@ _KNOWN = "INSERT INTO labelled (subject, since) VALUES (:subject, :since) ON CON
 _SPEND = "UPDATE labelled SET spent = 1 WHERE subject = :subject"
 # A late word of an earlier loss is no loss.
 _UNLABEL = "DELETE FROM labelled WHERE subject = :subject AND since <= :at"
+# A webhook tells whole seconds, and may come after that of a label that was put on again in the same one.
+_UNLABELLED = "DELETE FROM labelled WHERE subject = :subject AND since < :at"
 
 _CURSOR = "SELECT instant FROM cursors WHERE name = :name"
 _ADVANCE = """
@@ -125,6 +127,8 @@ def _news(connection: Connection, arrival: Arrival) -> bool:
         if known and known[0]["spent"] and arrival.kind == "reopened":
             return False
         connection.write(_LABEL, subject=arrival.subject, since=arrival.at)
+    if arrival.kind == "unlabelled":
+        connection.write(_UNLABELLED, subject=arrival.subject, at=arrival.at)
     fields: dict[str, Scalar] = arrival.model_dump(exclude={"comment"})
     comment = document(arrival.comment.model_dump()) if arrival.comment else None
     return bool(connection.write(_ADD, id=arrival.id, comment=comment, **fields))

@@ -19,6 +19,7 @@ from resolvent.errors import GitError, NotFound, UsageError
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color")
 # Nobody reads more, and whoever holds it in memory holds it several times.
 MAX_PATCH = 16 << 20
+MOST_KNOWN = 1000
 
 
 class TrustedRepository:
@@ -28,6 +29,8 @@ class TrustedRepository:
         self.path = path
         self.upstream = upstream_of(path)
         self._git = Git(path)
+        # What a commit holds does not change, and every step asks for the same few.
+        self._known: dict[str, Change] = {}
 
     @classmethod
     async def open(cls, path: Path) -> "TrustedRepository":
@@ -42,6 +45,8 @@ class TrustedRepository:
 
     async def change(self, revision: str) -> Change:
         """The commit a revision names; NotFound if there is none."""
+        if revision in self._known:
+            return self._known[revision]
         if "\n" in revision or "\0" in revision:
             raise NotFound(f"no revision is called {revision[:200]!a}")
         # By standard input: no revision can pose as an option there.
@@ -50,8 +55,14 @@ class TrustedRepository:
         said = await self._git("cat-file", "--batch-check=%(objecttype) %(objectname)", input=asked, check=False)
         match [line.split() for line in said.decode("utf-8", "replace").splitlines()]:
             case [["commit", commit], ["tree", tree]]:
-                return Change(commit=commit, tree=tree)
+                return self._remember(Change(commit=commit, tree=tree))
         raise NotFound(f"our repository holds no commit {revision[:200]!a}")
+
+    def _remember(self, change: Change) -> Change:
+        while len(self._known) >= MOST_KNOWN:
+            self._known.pop(next(iter(self._known)))
+        self._known[change.commit] = change
+        return change
 
     async def diff(self, old: Change, new: Change) -> str:
         """The patch between two commits, without any external driver; one of many MiB is cut, as its last line says."""

@@ -1,4 +1,4 @@
-"""What a commit ignores, as git itself reads it; nothing an agent left has a say."""
+"""What a commit ignores, as git itself reads it, and what nobody commits; nothing an agent left has a say."""
 
 import os
 from contextlib import suppress
@@ -14,6 +14,23 @@ from resolvent.errors import ExportRefused
 _ASK = ("check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching")
 # Git tries a pattern with many stars in every way there is: for a path made to measure that takes for ever.
 ANSWER_S, TOTAL_S = 30.0, 300.0
+
+
+# What interpreters, test runners and package managers leave wherever they are run: nobody means to commit it, and a
+# repository that does says so in its own rules. Byte code would even decide what later checks execute.
+_DIRECTORIES = frozenset(
+    (
+        b"__pycache__", b".pytest_cache", b".mypy_cache", b".ruff_cache", b".hypothesis", b".tox", b".nox", b".venv",
+        b"node_modules",
+    )
+)  # fmt: skip
+_FILES, _ENDINGS = frozenset((b".DS_Store", b".coverage")), (b".pyc", b".pyo")
+
+
+def _left_behind(path: bytes, *, directory: bool) -> bool:
+    """No rule speaks of this untracked path, and it is what tools leave behind."""
+    name = path.rpartition(b"/")[2]
+    return name in _DIRECTORIES if directory else name in _FILES or name.endswith(_ENDINGS)
 
 
 class Rules:
@@ -36,15 +53,15 @@ class Rules:
         self._talk.__exit__(*failure)
 
     def ignore(self, path: bytes, *, directory: bool = False) -> bool:
-        """The rules name this untracked path, or a directory above it."""
+        """The rules name this untracked path, or a directory above it; or they do not, and it is only left behind."""
         if not self._laid(path.rpartition(b"/")[0])[1]:
-            return False
+            return _left_behind(path, directory=directory)
         if directory:
             # Git looks at the disk to learn whether a name is one that `name/` speaks of.
             with suppress(FileExistsError, NotADirectoryError):
                 os.makedirs(self._work_tree + path, exist_ok=True)
         pattern = self._deciding(path)
-        return bool(pattern) and not pattern.startswith(b"!")
+        return not pattern.startswith(b"!") if pattern else _left_behind(path, directory=directory)
 
     def _laid(self, directory: bytes) -> tuple[str | None, bool]:
         """Lay out the rules of a directory and of all above it; git reads them when it first comes there."""

@@ -1,8 +1,10 @@
 """Files that say how a project is built, tested and checked, read line by line as keys with items."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from resolvent.domain.integrity.kinds import is_test, language, suffix
 
 _NAMES = frozenset(
     (
@@ -21,6 +23,13 @@ _STARTS = (
     "karma.conf", "playwright.config.", "cypress.config.", ".prettierrc", ".babelrc", "vitest.workspace.", "jest.setup",
 )  # fmt: skip
 _PLACES = (".github/workflows/", ".github/actions/", ".circleci/", ".buildkite/", ".gitlab/", ".husky/")
+# What `make` and its like read; a GNUmakefile takes the place of every other.
+_LISTS = (
+    "makefile", "gnumakefile", "justfile", ".justfile", "taskfile.yml", "taskfile.yaml", "taskfile.dist.yml",
+    ".pre-commit-config.yaml", "resolvent.toml",
+)  # fmt: skip
+_WORD = re.compile(r"[\w./@+-]+")
+_JUDGING = frozenset(("test", "tests", "runtests", "check", "checks", "ci", "lint", "verify", "validate"))
 _KEY = re.compile(r"[-\s]{0,40}[\"']?([\w.$/@-]{1,80})[\"']?\s{0,40}(?::|=|\+=)(?![=>])(.*)", re.S)
 
 
@@ -36,7 +45,8 @@ class Item(NamedTuple):
 def is_build(path: str) -> bool:
     """Whether a file decides what is run to judge a change."""
     name = path.rpartition("/")[2].lower()
-    return name in _NAMES or name.startswith(_STARTS) or path.startswith(_PLACES) or f"/{path}".find("/.github/") >= 0
+    named = name in _NAMES or name.startswith(_STARTS) or name.endswith(".mk")
+    return named or path.startswith(_PLACES) or f"/{path}".find("/.github/") >= 0
 
 
 def is_ci(path: str) -> bool:
@@ -45,7 +55,20 @@ def is_ci(path: str) -> bool:
     pipeline = (
         path.startswith(_PLACES) or ".github/" in path or name.startswith((".gitlab", ".travis", "azure", "jenk"))
     )
-    return pipeline or name in ("makefile", "justfile", "taskfile.yml", ".pre-commit-config.yaml", "resolvent.toml")
+    return pipeline or name in _LISTS or name.endswith(".mk")
+
+
+def runners(commands: Iterable[str], paths: Iterable[str]) -> set[str]:
+    """Those of the paths that are scripts which these commands run to judge a change, as their names say."""
+    words = {word.removeprefix("./") for command in commands for word in _WORD.findall(command)}
+    return {path for path in paths if _judges(path) and any(f"/{path}".endswith(f"/{word}") for word in words)}
+
+
+def _judges(path: str) -> bool:
+    if language(path) != "shell" and suffix(path):
+        return False
+    stem = path.rpartition("/")[2].lower().partition(".")[0]
+    return is_test(path) or bool(_JUDGING & set(re.split("[-_]", stem)))
 
 
 def code_of(raw: str) -> str:

@@ -1,11 +1,12 @@
 """Tests before and after a change: which are gone, skipped, emptied or weaker."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 
 from resolvent.domain.integrity.altered import Hit, shown
 from resolvent.domain.integrity.asserting import Ledger, weakened
-from resolvent.domain.integrity.cases import Case
+from resolvent.domain.integrity.cases import Case, Key
+from resolvent.domain.integrity.kinds import among_tests
 
 
 def compared(old: Sequence[Case], new: Sequence[Case]) -> list[Hit]:
@@ -24,10 +25,17 @@ def compared(old: Sequence[Case], new: Sequence[Case]) -> list[Hit]:
 
 
 def added(old: Sequence[Case], new: Sequence[Case]) -> list[Case]:
-    """The tests of `new` that are no successor of one in `old` and that can fail."""
+    """The tests of `new` that can fail and are no successor of one in `old`, or hold more than that one did."""
     pairs, _ = paired(old, new)
-    known = {(after.path, after.name) for _, after in pairs}
+    held = {one.key for case in old for one in case.assertions}
+    known = {(after.path, after.name) for before, after in pairs if not _grown(before, after, held)}
     return [case for case in new if (case.path, case.name) not in known and case.counts]
+
+
+def _grown(before: Case, after: Case, held: Container[Key]) -> bool:
+    """Whether a test holds more than before, and among it what no test held: written anew is not yet more."""
+    strong = [[one.key for one in case.assertions if one.strength] for case in (before, after)]
+    return len(strong[1]) > len(strong[0]) and any(key not in held for key in strong[1])
 
 
 def paired(old: Sequence[Case], new: Sequence[Case]) -> tuple[list[tuple[Case, Case]], list[Case]]:
@@ -71,6 +79,10 @@ def _matched(
 def _changed(before: Case, after: Case, ledger: Ledger) -> list[Hit]:
     if before.collected and not after.collected:
         text = f"The runner no longer takes up {before.name}: it is now {after.name} in {after.path}."
+        return [Hit(rule="removed-test", path=after.path, line=after.line, text=text)]
+    if before.counts and among_tests(before.path) and not among_tests(after.path):
+        # Whatever runs the tests looks where they were.
+        text = f"{before.name} was moved from {before.path} to {after.path}, away from the other tests."
         return [Hit(rule="removed-test", path=after.path, line=after.line, text=text)]
     if skipped := _skipped(before, after):
         return skipped

@@ -31,7 +31,7 @@ def inspected(files: Sequence[Altered]) -> tuple[Hit, ...]:
 
 
 def tests_added(files: Sequence[Altered]) -> tuple[str, ...]:
-    """The tests that exist in the new version only and that can fail, as `path::name`."""
+    """The tests that are new, or hold more than before, and that can fail, as `path::name`."""
     changed = _changed(files)
     old, new = _cases(changed, _python(changed), _braces(changed))
     return tuple(f"{case.path}::{case.name}" for case in added(old, new))

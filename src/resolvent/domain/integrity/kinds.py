@@ -81,12 +81,17 @@ def language(path: str) -> Language:
     return _SUFFIXES.get(suffix(path), "")
 
 
+def among_tests(path: str) -> bool:
+    """Whether a file stands in a directory of tests."""
+    inside = {place.lower() for place in path.split("/")[:-1]}
+    return bool(inside & _TEST_PLACES or (inside & _SPEC_PLACES and is_code(path)))
+
+
 def is_test(path: str) -> bool:
     """Whether a file is there for tests only, by the conventions of every language we read."""
-    *places, name = path.split("/")
-    inside = {place.lower() for place in places}
-    if inside & _TEST_PLACES or (inside & _SPEC_PLACES and is_code(path)):
+    if among_tests(path):
         return True
+    name = path.rpartition("/")[2]
     stem = name.rpartition(".")[0] or name
     return suffix(path) in ("snap", "bats", "ambr") or _named_as_test(stem, path)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from resolvent.domain.integrity.cases import Case, Skip
 from resolvent.domain.integrity.kinds import collected_by_name
 from resolvent.domain.integrity.python_names import Filler
-from resolvent.domain.integrity.python_parts import bound, limits, marked, rows, target
+from resolvent.domain.integrity.python_parts import limits, marked, rows
 from resolvent.domain.integrity.python_reading import Reading
 from resolvent.domain.integrity.python_source import Function, dotted, last, statements, truth
 
@@ -167,14 +167,15 @@ def _case(
         return functions.get(name)
 
     reading = Reading(path, functions=known, filler=filler)
-    listed = list(rows(found.node, constants, filler))
+    marks = [*(found.owner.decorator_list if found.owner else ()), *found.node.decorator_list]
+    listed = list(rows(marks, constants, filler))
     skips = list(found.skips)
-    for row, marks in listed:
+    for row in listed:
         # A row that is skipped holds nothing.
-        if marks:
-            skips += [Skip(skip.what, f"row {ast.unparse(row)}", skip.line) for skip in marks]
+        if row.skips:
+            skips += [Skip(skip.what, f"row {ast.unparse(row.value)}", skip.line) for skip in row.skips]
         else:
-            reading.read(found.node, constants, bound(target(found.node), row))
+            reading.read(found.node, constants, row.known)
     if not listed:
         reading.read(found.node, constants, {})
     body = ast.unparse(ast.Module(body=found.node.body, type_ignores=[])) if reading.alive else ""

@@ -1,7 +1,8 @@
 """Parts of Python tests: marks, rows of parameters, limits, and handlers that let a failure pass."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from resolvent.domain.integrity.cases import Skip
 from resolvent.domain.integrity.python_names import Filler
@@ -17,6 +18,14 @@ from resolvent.domain.integrity.python_source import (
 
 ALL_ERRORS = frozenset(("Exception", "BaseException", "AssertionError", ""))
 _WAITS = frozenset(("timeout", "deadline", "max_time", "max_seconds", "timeout_seconds", "max_wait"))
+
+
+class Row(NamedTuple):
+    """One row of a parametrised test, what its names are in it, and why it is not run."""
+
+    value: ast.expr
+    known: dict[str, ast.expr]
+    skips: list[Skip]
 
 
 def catches_failures(handler: ast.ExceptHandler) -> bool:
@@ -69,14 +78,20 @@ def marked(mark: ast.expr) -> list[Skip]:
     return []
 
 
-def _parametrised(node: Function) -> list[ast.Call]:
-    calls = [one for one in node.decorator_list if isinstance(one, ast.Call)]
-    return [one for one in calls if last(dotted(one.func)) == "parametrize" and len(one.args) >= 2]
+def _parametrised(marks: Sequence[ast.expr]) -> list[tuple[ast.expr, ast.expr]]:
+    """The names and the values of each list of rows."""
+    calls = [one for one in marks if isinstance(one, ast.Call)]
+    found = []
+    for call in (one for one in calls if last(dotted(one.func)) == "parametrize"):
+        named = {word.arg: word.value for word in call.keywords}
+        given = [*call.args, *(named[name] for name in ("argnames", "argvalues")[len(call.args) :] if name in named)]
+        if len(given) >= 2:
+            found.append((given[0], given[1]))
+    return found
 
 
-def target(node: Function) -> ast.expr:
+def _target(names: ast.expr) -> ast.expr:
     """The names that a parametrised test gets its rows in."""
-    names = _parametrised(node)[0].args[0]
     if isinstance(names, ast.Constant) and isinstance(names.value, str):
         parts = [part.strip() for part in names.value.split(",") if part.strip()]
     else:
@@ -87,25 +102,24 @@ def target(node: Function) -> ast.expr:
     return found[0] if single else ast.Tuple(elts=found, ctx=ast.Load())
 
 
-def rows(node: Function, constants: Mapping[str, ast.expr], filler: Filler) -> Iterator[tuple[ast.expr, list[Skip]]]:
-    """The rows of a parametrised test; of several lists the first, which is the one nearest to its end."""
-    calls = _parametrised(node)
-    values = filler.filled(calls[0].args[1], constants) if calls else None
-    if isinstance(values, ast.List | ast.Tuple | ast.Set) and filler.spend(len(values.elts)):
-        single = isinstance(target(node), ast.Name)
-        for one in values.elts:
-            marks: list[Skip] = []
-            row = one
-            if isinstance(one, ast.Call) and last(dotted(one.func)) == "param":
-                given = [word.value for word in one.keywords if word.arg == "marks"]
-                listed = [
-                    mark
-                    for value in given
-                    for mark in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
-                ]
-                marks = [skip for mark in listed for skip in marked(mark)]
-                row = one.args[0] if single and one.args else ast.Tuple(elts=one.args, ctx=ast.Load())
-            yield row, marks
+def rows(marks: Sequence[ast.expr], constants: Mapping[str, ast.expr], filler: Filler) -> Iterator[Row]:
+    """The rows a test is run with; of several lists each for itself, for a row less of one is less."""
+    for names, listed in _parametrised(marks):
+        values, into = filler.filled(listed, constants), _target(names)
+        if isinstance(values, ast.List | ast.Tuple | ast.Set) and filler.spend(len(values.elts)):
+            for one in values.elts:
+                row, skips = _row(one, single=isinstance(into, ast.Name))
+                yield Row(row, bound(into, row), skips)
+
+
+def _row(one: ast.expr, *, single: bool) -> tuple[ast.expr, list[Skip]]:
+    """A row without its marks, and the skips that these stand for."""
+    if not isinstance(one, ast.Call) or last(dotted(one.func)) != "param":
+        return one, []
+    given = [word.value for word in one.keywords if word.arg == "marks"]
+    listed = [mark for value in given for mark in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
+    row = one.args[0] if single and one.args else ast.Tuple(elts=one.args, ctx=ast.Load())
+    return row, [skip for mark in listed for skip in marked(mark)]
 
 
 def limits(node: Function, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, float, int]]:

@@ -13,6 +13,7 @@ from resolvent.domain.integrity.cases import Case
 from resolvent.domain.integrity.kinds import is_test
 from resolvent.domain.integrity.python_cases import Module, python_cases
 from resolvent.domain.integrity.python_lines import line_cases
+from resolvent.domain.integrity.python_setups import narrowed, newly_skipping
 from resolvent.domain.integrity.python_source import parsed
 
 _MARKS = (
@@ -56,6 +57,9 @@ def tests_of(files: Sequence[Parsed]) -> tuple[list[Case], list[Case]]:
 def hits(files: Sequence[Parsed]) -> list[Hit]:
     """Hits that need no comparison of tests."""
     found = [hit for one in files for hit in (*_unparsable(one), *_collection(one), *_marks(one))]
+    for one in files:
+        if is_test(one.file.path) and one.new is not None:
+            found += [*newly_skipping(one.file.path, one.old, one.new), *narrowed(one.file.path, one.old, one.new)]
     return found + _swallowed(files) + _patched(files)
 
 

@@ -10,6 +10,7 @@ from resolvent.domain.integrity.kinds import is_test
 
 _BATS = re.compile(r"@test\s+(['\"]?)(.{1,300}?)\1\s*\{\s*$")
 _FUNCTION = re.compile(r"(?:function\s+)?(test[\w-]{0,200})\s*\(\)\s*\{?\s*$")
+_SETUP = re.compile(r"(?:function )?setup(?:_file|_suite)?(?: ?\(\))? ?\{?$")
 _COMPARES = (" == ", " = ", " -eq ", " =~ ", " != ", " -ne ", " -ge ", " -gt ", " -le ", " -lt ")
 _STRENGTH = {"==": 6.0, "=": 6.0, "-eq": 6.0, "=~": 3.0, "!=": 2.0, "-ne": 2.0}
 _HOLDS = ("assert", "refute", "grep", "diff ", "cmp ", "fail", "expect", "!", "exit 1", "return 1")
@@ -105,8 +106,9 @@ def shell_hits(file: Altered) -> list[Hit]:
     hits = []
     for what, number, line in _passes(file.new, tests=is_test(file.path)):
         known[what] -= 1
-        if known[what] < 0 and (what != "exit 0" or file.old is not None):
-            rule = "skipped-test" if what == "exit 0" else "swallowed-exception"
+        skips = what in ("exit 0", "skip")
+        if known[what] < 0 and (not skips or file.old is not None):
+            rule = "skipped-test" if skips else "swallowed-exception"
             text = f"{shown(line)} is new: what fails there no longer counts."
             hits.append(Hit(rule=rule, path=file.path, line=number, text=text))
     if file.old is not None and _strict(file.old) and not _strict(file.new):
@@ -118,9 +120,11 @@ def shell_hits(file: Altered) -> list[Hit]:
 def _passes(text: str, *, tests: bool) -> Iterator[tuple[str, int, str]]:
     lines = text.splitlines()
     strict = max((number for number, raw in enumerate(lines, 1) if raw.strip().startswith("set -e")), default=0)
+    in_setup = False
     for number, raw in enumerate(lines, 1):
         code = bare(raw)
         squeezed = " ".join(code.split()).rstrip(";")
+        in_setup = (in_setup and not raw.startswith("}")) or bool(_SETUP.match(squeezed))
         # In shipped scripts it is common to let a search or a clean-up fail.
         usual = not tests and ("$(" in code or squeezed.startswith(("grep", "rm ", "kill", "pkill", "wait")))
         if squeezed.endswith(("|| true", "|| :", "|| exit 0", "|| return 0")) and not usual:
@@ -129,6 +133,8 @@ def _passes(text: str, *, tests: bool) -> Iterator[tuple[str, int, str]]:
             yield "set +e", number, raw
         elif squeezed.startswith("trap") and squeezed.endswith("ERR") and tests:
             yield "trap", number, raw
+        elif tests and in_setup and squeezed.split(" ")[0] == "skip":
+            yield "skip", number, raw
         elif tests and ("exit 0" in squeezed.split("; ") or squeezed.endswith("exit 0")):
             yield "exit 0", number, raw
 

@@ -31,8 +31,9 @@ def newly(old: Source | None, new: Source | None) -> list[Hit]:
     hits = []
     for one in _all(new):
         known[one.rule, one.what] -= 1
-        # Replacing a module is the new test's own affair, but not in a file that was there before.
-        if known[one.rule, one.what] < 0 and not (one.rule == "patched-subject" and old is None):
+        # Replacing a module, or skipping, is the new test's own affair, but not in a file that was there before.
+        own = old is None and one.rule in ("patched-subject", "skipped-test")
+        if known[one.rule, one.what] < 0 and not own:
             hits.append(Hit(rule=one.rule, path=new.path, line=one.line, text=one.text))
     return hits
 
@@ -42,6 +43,7 @@ def _all(code: Source) -> Iterator[Found]:
     if is_test(code.path):
         yield from _only(code)
         yield from _mocked(code)
+        yield from _set_off(code)
     else:
         yield from _looking_away(code)
 
@@ -102,6 +104,31 @@ def _mocked(code: Source) -> Iterator[Found]:
             if target.startswith((".", "@/", "~/", "src/")):
                 text = f"{shown(target)} is now replaced in the whole file, so the real one is not tested."
                 yield Found("patched-subject", target, token.line, text)
+
+
+_SET_UPS = frozenset(("beforeEach", "before", "beforeAll", "setup", "suiteSetup", "BeforeEach", "BeforeAll", "Before"))
+_OFF = frozenset(("skip", "pending", "assumeTrue", "assumeFalse", "assumeThat", "abort"))
+
+
+def _set_off(code: Source) -> Iterator[Found]:
+    """Set-ups after which tests are not run, and a Go package whose tests its main function leaves out."""
+    for at, token in enumerate(code.tokens):
+        if code.language == "go" and token.text == "TestMain" and code.at(at - 1) == "func":
+            inside = _block(code, at + 1)
+            if not any(code.at(one) == "Run" and code.at(one + 1) == "(" for one in inside):
+                text = f"{shown(code.written(at))} ends without running the tests of its package."
+                yield Found("altered-collection", "TestMain", token.line, text)
+        elif token.text in _SET_UPS and (code.at(at - 1) == "@") == (code.language == "java"):
+            for one in _block(code, at + 1) if code.language == "java" else code.within(at + 1):
+                if code.at(one) in _OFF and code.at(one + 1) == "(":
+                    text = f"{shown(code.written(one))} in a set-up skips every test after it."
+                    yield Found("skipped-test", f"{token.text} {code.at(one)}", code.tokens[one].line, text)
+
+
+def _block(code: Source, at: int) -> range:
+    """What stands in the first braces from here on."""
+    brace = next((one for one in range(at, min(at + 60, len(code.tokens))) if code.at(one) == "{"), at)
+    return code.within(brace)
 
 
 def _looking_away(code: Source) -> Iterator[Found]:

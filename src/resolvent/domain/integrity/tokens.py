@@ -64,6 +64,10 @@ class Source(NamedTuple):
         """The text of one token; empty outside of the file."""
         return self.tokens[index].text if 0 <= index < len(self.tokens) else ""
 
+    def within(self, opening: int) -> range:
+        """The places between a bracket that opens here and the one that closes it; none for anything else."""
+        return range(opening + 1, self.closing.get(opening, opening))
+
     def written(self, index: int) -> str:
         """The line of a token as it stands in the file."""
         line = self.tokens[index].line

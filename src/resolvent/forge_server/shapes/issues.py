@@ -116,10 +116,16 @@ def comment(sight: Sight, remark: Remark) -> Json:
 def events(sight: Sight, item: Item) -> list[Json]:
     """What is known to have happened to an item, in the shape of GitHub's events: labelled, assigned, closed, merged.
 
-    Times of labels and assignees are not kept: they are those of the item itself.
+    Of labels only those it still has, and times of assignees are not kept: they are those of the item itself.
     """
     happened: list[tuple[float, str, str, Json]] = [
-        (item.created_at, "labeled", item.author, {"label": _event_label(sight, name)}) for name in item.labels
+        (
+            one.created_at or item.created_at,
+            "labeled",
+            one.login or item.author,
+            {"label": _event_label(sight, one.name)},
+        )
+        for one in item.labellings
     ]
     for login in item.assignees:
         who = simple_user(sight, login)

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 
-from resolvent.app import App, Submission
+from resolvent.app import App
 from resolvent.domain.entry import Entry
 from resolvent.domain.events import Recorded
 from resolvent.domain.subject import PullRequest
+from resolvent.submissions import Submission
 from resolvent.testing.demo_story import hooks_of, write_story
 from resolvent.testing.gates.adversaries import ADVERSARIES, HONEST, Adversary
 from resolvent.testing.gates.bugs import Bug, corpus

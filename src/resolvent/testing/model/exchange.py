@@ -79,7 +79,12 @@ class Exchange(BaseHTTPRequestHandler):
         if self.model.key and key != self.model.key:
             self._note(conversation.api, 401, conversation)
             return self._send(refused(conversation.api, Fault("fail", status=401)))
-        choice = self.model.choose(conversation, key)
+        try:
+            choice = self.model.choose(conversation, key)
+        except OSError as error:
+            # Of the scenario's own: from here on it would look like a client that left.
+            self.server.broken.append(error)
+            raise
         sent = outgoing(conversation, choice.step, choice.fault)
         self._note(conversation.api, sent.status, conversation, choice)
         self.server.closing.wait(choice.step.delay)

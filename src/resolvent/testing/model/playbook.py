@@ -15,6 +15,7 @@ _FORMS = {
     "Fix": "fix",
     "Review": "review",
     "Verification": "verify",
+    "Variants": "variants",
     "DesignDraft": "design",
     "DesignReview": "review_design",
     "DesignRevision": "revise_design",

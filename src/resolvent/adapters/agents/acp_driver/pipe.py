@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 MOST_BYTES = 16 << 20
-# Programs that print a log line where messages belong are common; one that prints nothing else speaks another language.
+# Programs that print a log line where messages belong are common; one that prints so many in a row and nothing else
+# speaks another language.
 MOST_STRAY_LINES = 1000
 SHOWN = 200
 INTERNAL_ERROR = -32603
@@ -45,6 +46,7 @@ class Pipe:
                 return None
             message = _parsed(line)
             if message is not None:
+                self._strays = 0
                 return message
             if line.strip():
                 self._strays += 1
