@@ -64,11 +64,12 @@ class _Connection(H11Protocol):
 
 
 async def _drained(state: ServerState) -> None:
-    """Let what is being answered be answered, but not for long."""
+    """Let what is being answered be answered, but not for long; who is only connected is not waited for."""
     connections: list[Any] = list(state.connections)
+    answered = [one for one in connections if one.cycle is not None and not one.cycle.response_complete]
     for connection in connections:
         connection.shutdown()
-    under_way = {*(connection.gone for connection in connections), *state.tasks}
+    under_way = {*(connection.gone for connection in answered), *state.tasks}
     if under_way:
         await asyncio.wait(under_way, timeout=DRAIN_S)
     late = [task for task in state.tasks if not task.done()]

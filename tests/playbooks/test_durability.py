@@ -229,7 +229,7 @@ async def test_a_forge_that_is_down_for_three_writes_gets_everything_once(stage:
         "<!-- pantheon-verify", "<!-- resolvent-evidence -->", "## ✅ Pantheon Issue Resolution Complete"
     ]  # fmt: skip
     assert sorted(effect["kind"] for effect in played.document["effects"]) == [
-        "comment", "comment", "file_issue", "publish", "publish", "stick"
+        "comment", "comment", "file_issue", "publish", "publish", "stick", "stick"
     ]  # fmt: skip
 
 

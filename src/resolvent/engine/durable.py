@@ -29,6 +29,7 @@ class Durable:
         self._perform = perform
         self._play = play
         self._engine: Any = None
+        self._library: Any = None
 
     async def launch(self) -> None:
         """Open the store and take up what was running when the last process ended."""
@@ -39,7 +40,7 @@ class Durable:
         self._engine = _store_engine(self._url)
         self._loop = asyncio.get_running_loop()
         _current[:] = [self]
-        DBOS(
+        self._library = DBOS(
             config={
                 "name": "resolvent",
                 "system_database_url": _library_url(self._url),
@@ -65,11 +66,23 @@ class Durable:
         """Let go of the library; what still runs is taken up by the next launch."""
         from dbos import DBOS
 
+        await self._abandon()
         await asyncio.to_thread(DBOS.destroy, workflow_completion_timeout_sec=0)
         # The library made its own pool the loop's, and has just shut it down.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         self._engine.dispose()
         _current.clear()
+
+    async def _abandon(self) -> None:
+        """End what the library still waits for in our loop, without a record.
+
+        It keeps these alive only as long as itself. Collected after that, each would call a thread in the middle of
+        whatever runs just then, and wait for ever if that was a call of a thread as well.
+        """
+        left = [task for task in self._library._workflow_tasks if task.get_loop() is self._loop]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def perform(self, request: dict[str, Any]) -> Result:
         """Do a verb's work."""

@@ -48,15 +48,15 @@ _RUNS_ELSEWHERE = (
     ".lefthook",
 )
 # In any directory; and what a person's own tools run as soon as they stand in it, or open it.
-_ANYWHERE = frozenset((".gitmodules", ".gitattributes", "jenkinsfile", ".envrc"))
-_OPENED = frozenset((".vscode", ".devcontainer"))
+_ANYWHERE = (".gitmodules", ".gitattributes", "jenkinsfile", ".envrc")
+_OPENED = (".vscode", ".devcontainer")
 
 
 def runs_elsewhere(path: str) -> bool:
     """A change to this path is not pushed before a person decides."""
     low = path.lower()
     *places, name = low.split("/")
-    return low.startswith(_RUNS_ELSEWHERE) or name in _ANYWHERE or not _OPENED.isdisjoint(places)
+    return low.startswith(_RUNS_ELSEWHERE) or name in _ANYWHERE or any(one in _OPENED for one in places)
 
 
 def configured_checks(inputs: Frozen) -> tuple[Check, ...]:
